@@ -45,7 +45,7 @@ _LONG_FILES = (
     "doors/browser/test_tuner", "doors/browser/test_runs_wizard", "doors/test_lighteval",
     "doors/test_packs_end_to_end", "doors/browser/test_exports", "faults/test_runs", "runs/run/test_runner_long",
     "doors/browser/test_accessibility", "notebook/tuner/test_tuner_controller_long",
-    "notebook/runs/test_run_wizard_controller_long", "faults/test_calls_processes",
+    "notebook/runs/test_run_wizard_long", "faults/test_calls_processes",
     "runs/registry/test_plugin_sources_long", "runs/registry/test_registry_long",
     "evaluation/suggestions/test_suggesting_long", "engine/calls/test_event_loop_long", "doors/test_pages",
     "cli/test_runs_long", "lighteval/tasks/test_shipped_tasks_long", "faults/test_lighteval_ending",

@@ -7,7 +7,7 @@ import argparse
 import evalkit as ek
 from evalkit.cli import reading_and_printing as io
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
-from evalkit.cli.stderr_messages import tell
+from evalkit.cli.reading_and_printing import tell
 from evalkit.core.lists_of_choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
 

@@ -7,10 +7,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import evalkit as ek
-from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_value
-from evalkit.cli.reading_and_printing import put_either, read_items
-from evalkit.cli.settings_from_flags import data_arguments, spec_arguments
-from evalkit.cli.stderr_messages import note
+from evalkit.cli.arguments import (
+    Commands,
+    Parser,
+    add_command,
+    add_flags,
+    add_group,
+    add_value,
+    data_arguments,
+    spec_arguments,
+)
+from evalkit.cli.reading_and_printing import note, put_either, read_items
 from evalkit.errors import EvalkitError
 
 _SUBMIT = """\

@@ -8,8 +8,7 @@ from typing import Any
 
 import evalkit as ek
 from evalkit.cli.arguments import Commands, Parser, add_command, add_group, add_value, moment
-from evalkit.cli.reading_and_printing import put_document, put_shown
-from evalkit.cli.stderr_messages import tell
+from evalkit.cli.reading_and_printing import put_document, put_shown, tell
 from evalkit.core.lists_of_choices import REPLY_SOURCES
 from evalkit.errors import ConfigError, counted
 

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import evalkit as ek
-from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags, add_value, moment
-from evalkit.cli.settings_from_flags import flags_of, options_of
-from evalkit.cli.stderr_messages import note, tell
+from evalkit.cli.arguments import (
+    LIMITS,
+    Commands,
+    Parser,
+    add_command,
+    add_flags,
+    add_value,
+    flags_of,
+    moment,
+    options_of,
+)
+from evalkit.cli.reading_and_printing import note, tell
 from evalkit.core.judge_settings import FLAGS
 from evalkit.errors import ConfigError, counted
 
@@ -70,7 +79,7 @@ def _add_traces(parser: Parser) -> Any:
 
 
 def _ci(args: argparse.Namespace) -> int:
-    from evalkit.gate.config_files import load_gate
+    from evalkit.gate.config import load_gate
     from evalkit.gate.reports import as_text
     from evalkit.gate.trace_enriching import stamp_of
 

@@ -15,9 +15,8 @@ from urllib.parse import quote
 
 import evalkit as ek
 from evalkit._version import __version__
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value, judge_settings
 from evalkit.cli.reading_and_printing import in_words, put_document
-from evalkit.cli.settings_from_flags import judge_settings
 from evalkit.core.judge_settings import CALL_FLAGS, FLAGS, JUDGE_SETTINGS
 from evalkit.core.providers import PROVIDERS
 from evalkit.errors import CacheError, ConfigError, RubricError
@@ -69,7 +68,7 @@ def _doctor(args: argparse.Namespace) -> int:
 
 def _server(args: argparse.Namespace) -> ServerReport:
     from evalkit.engine.calls.server_check import check_server
-    from evalkit.engine.judging.named_judges import named_judges
+    from evalkit.engine.judging.specification import named_judges
 
     settings, places = judge_settings(args)
     if not (judges := named_judges(places).changed(settings)):

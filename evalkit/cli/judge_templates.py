@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
-from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
-from evalkit.cli.stderr_messages import note
+from evalkit.cli.reading_and_printing import moments_as_text, note, put, put_either
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import read_text, read_yaml
 

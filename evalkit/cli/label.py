@@ -6,8 +6,7 @@ import argparse
 from functools import partial
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
-from evalkit.cli.reading_and_printing import read_items
-from evalkit.cli.stderr_messages import note
+from evalkit.cli.reading_and_printing import note, read_items
 from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra, listed
 

@@ -12,15 +12,13 @@ from typing import Any, cast
 
 from evalkit._version import __version__
 from evalkit.cli.arguments import Parser
-from evalkit.cli.reading_and_printing import check_output
-from evalkit.cli.stderr_messages import tell, warnings_as_messages
+from evalkit.cli.reading_and_printing import check_output, tell, warnings_as_messages
 from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import is_key
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _COMMANDS = {
-    "demo": ("demo",), "evaluate_and_report": ("evaluate", "report"),
-    "judge_plan_and_freeze": ("judge", "plan", "freeze"), "batch": ("batch",),
+    "demo": ("demo",), "judging_commands": ("evaluate", "report", "judge", "plan", "freeze"), "batch": ("batch",),
     "align_and_compare": ("align", "compare"), "label": ("label",), "ci": ("ci",),
     "rubrics": ("rubric",), "plugins": ("plugin",), "judge_templates": ("template",), "packs": ("pack",),
     "runs": ("run",), "cache": ("cache",), "doctor": ("doctor",), "lighteval": ("lighteval",),

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
-from evalkit.cli.reading_and_printing import moments_as_text, put, put_document, put_shown
-from evalkit.cli.stderr_messages import note
+from evalkit.cli.reading_and_printing import moments_as_text, note, put, put_document, put_shown
 from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, counted
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
-from evalkit.cli.reading_and_printing import in_words, moments_as_text, put, put_document, put_either
-from evalkit.cli.stderr_messages import note
+from evalkit.cli.reading_and_printing import in_words, moments_as_text, note, put, put_document, put_either
 from evalkit.core.lists_of_choices import PLUGIN_TYPES
 from evalkit.errors import RegistryError
 

@@ -1,25 +1,29 @@
-"""Tables from files, and to files, terminal or JSON."""
+"""Tables from files, and to files, terminal or JSON; warnings and log lines as messages on stderr."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import logging
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import evalkit as ek
-from evalkit.cli.stderr_messages import note
-from evalkit.errors import ConfigError, InputError, counted
+from evalkit.core.printable_text import one_line
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from evalkit.core.settings import Rules
+
 
 SETTINGS = "settings.json"
 """File that `evalkit evaluate --out` writes beside its tables: rubric, judges, samples, rules."""
@@ -219,3 +223,59 @@ def _bytes_out(pieces: Iterable[bytes]) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.writelines(pieces)
     sys.stdout.buffer.flush()
+
+
+_HIDDEN = "[REDACTED]"
+
+
+def tell(text: str) -> None:
+    """One line on stderr, marked as evalkit's."""
+    print(f"evalkit: {one_line(text)}", file=sys.stderr)
+
+
+def note(args: argparse.Namespace, text: str) -> None:
+    """One line on stderr, unless ``--quiet``."""
+    if not args.quiet:
+        tell(text)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, *, redact: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._redact = redact
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._redact and isinstance(record.args, tuple):
+            record.args = tuple(_HIDDEN if isinstance(value, str) else value for value in record.args)
+        _warn(record.getMessage(), redact=self._redact)
+
+
+def _warn(text: str, *, redact: bool) -> None:
+    """A warning; with `redact`, without what is in brackets, which quotes servers and files."""
+    head, bracket, _ = text.partition(" (")
+    tell(f"warning: {head} ({_HIDDEN})" if redact and bracket else f"warning: {text}")
+
+
+@contextlib.contextmanager
+def warnings_as_messages(*, redact: bool = False) -> Iterator[None]:
+    """Inside, evalkit's warnings and log become lines on stderr, each warning once; `redact`ed, they quote nothing."""
+    log, handler, shown = logging.getLogger("evalkit"), _Handler(redact=redact), set[str]()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, EvalkitWarning):
+                others(message, category, *where, **more)
+            elif str(message) not in shown:
+                shown.add(str(message))
+                _warn(str(message), redact=redact)
+
+        warnings.simplefilter("always", EvalkitWarning)
+        warnings.showwarning = show
+        propagate, log.propagate = log.propagate, False
+        log.addHandler(handler)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.propagate = propagate

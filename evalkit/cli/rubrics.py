@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_value
-from evalkit.cli.reading_and_printing import put, put_either
-from evalkit.cli.stderr_messages import note, tell
+from evalkit.cli.reading_and_printing import note, put, put_either, tell
 from evalkit.errors import RubricError, counted
 
 if TYPE_CHECKING:

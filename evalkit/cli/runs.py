@@ -11,8 +11,7 @@ from typing import Any
 
 import evalkit as ek
 from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_value, opened, read_as
-from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
-from evalkit.cli.stderr_messages import note, tell
+from evalkit.cli.reading_and_printing import moments_as_text, note, put, put_either, tell
 from evalkit.core.lists_of_choices import RUN_STATUSES, SCORING_MODES
 
 _FOLLOW_S = 0.5

@@ -12,8 +12,8 @@ from .judging.rewards import reward as reward
 from .judging.submit_and_collect import collect as collect
 from .judging.submit_and_collect import submit as submit
 from .judging.submit_and_collect import tickets as tickets
+from .parallel.judging_files import JudgeBatch as JudgeBatch
 from .parallel.judging_files import judge_files as judge_files
-from .parallel.ray_and_dask import JudgeBatch as JudgeBatch
 from .providers.in_process_models import release_models as release_models
 from .recorded.existing_replies import readings as readings
 from .recorded.existing_replies import record as record

@@ -3,12 +3,12 @@ from .display import cache_stats as cache_stats
 from .display import load_example as load_example
 from .display import show as show
 from .evaluating import evaluate as evaluate
+from .evaluating import history as history
+from .evaluating import open_evaluation as open_evaluation
 from .evaluation import Evaluation as Evaluation
 from .freeze_and_calibrate import calibrate as calibrate
 from .freeze_and_calibrate import freeze as freeze
 from .freeze_and_calibrate import promote as promote
-from .past_evaluations import history as history
-from .past_evaluations import open_evaluation as open_evaluation
 from .reports.html_report import report as report
 from .sampling_again import plan_again as plan_again
 from .sampling_again import sample_again as sample_again

@@ -13,8 +13,7 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import rubric_hashes
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError, listed
-from evalkit.evaluation.checked_arguments import known_spec
-from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation import Evaluation, known_spec
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 from evalkit.rubrics.files import save_folder, write_new
 from evalkit.rubrics.human_labels import LabelsLike

@@ -7,7 +7,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.planning import Plan, plan_worklist
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError
-from evalkit.evaluation.checked_arguments import known_spec
+from evalkit.evaluation.evaluation import Evaluation, known_spec
 from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.stats.comparison.comparison_table import JURY
@@ -29,9 +29,6 @@ from evalkit.stats.comparison.noise_floors import check_half_width, items_for, n
 from evalkit.stats.comparison.sides import parts_of, side_of
 from evalkit.stats.result_tables import check_whole_numbers
 from evalkit.tables import schemas
-
-if TYPE_CHECKING:
-    from evalkit.evaluation.evaluation import Evaluation
 
 HALF_WIDTH = 0.03
 """How precisely the noise floor is measured, by default: ± 3 points."""

@@ -1,7 +1,7 @@
 from .config import GateConfig as GateConfig
-from .judgment_status import measure as measure
 from .precedence import GateOptions as GateOptions
 from .results_and_exit_code import GateResult as GateResult
+from .results_and_exit_code import measure as measure
 from .runner import run_gate as run_gate
 from .trace_conversion import from_traces as from_traces
 from .trace_conversion import to_traces as to_traces

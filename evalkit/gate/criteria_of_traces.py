@@ -11,8 +11,7 @@ import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
 from evalkit.gate.judgment import Judgment
-from evalkit.gate.judgment_status import named
-from evalkit.gate.results_and_exit_code import Measured, Status, worst
+from evalkit.gate.results_and_exit_code import Measured, Status, named, worst
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.item_criteria import JUDGED, CriteriaForm, exploded, refuse_numbers_beside, refuse_other_scales

@@ -10,12 +10,18 @@ from typing import Any
 from evalkit.core.judge_settings import JUDGE_SETTINGS, flag_place, variable_place
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options, Place, Settings
-from evalkit.engine.judging.named_judges import PROFILE, SERVER, named_judges
-from evalkit.engine.judging.specification import DEFAULT_SAMPLES, Spec, check_provider, named_by
+from evalkit.engine.judging.specification import (
+    DEFAULT_SAMPLES,
+    PROFILE,
+    SERVER,
+    Spec,
+    check_provider,
+    named_by,
+    named_judges,
+)
 from evalkit.errors import ConfigError, EvalkitError, guess, listed
-from evalkit.gate.config import CRITERIA, Expected, GateConfig, JudgeFields
+from evalkit.gate.config import CRITERIA, Expected, GateConfig, JudgeFields, place_of
 from evalkit.gate.config import Settings as GateSettings
-from evalkit.gate.config_files import place_of
 from evalkit.rubrics import Rubric, load_profile, load_rubric
 
 _SHOWN = (*JUDGE_SETTINGS, "rubric_version")

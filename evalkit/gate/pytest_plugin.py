@@ -182,7 +182,7 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
 
 def _report(metric: MetricResult) -> str:
-    from evalkit.gate.judgment_status import explanations
+    from evalkit.gate.results_and_exit_code import explanations
 
     lines, judgment = [f"{metric.status}: {metric.type}: {metric.message}"], metric.measured[0].judgment
     if judgment is not None and judgment.samples:

@@ -13,8 +13,7 @@ from evalkit.core.settings import Rules
 from evalkit.core.validation_errors import explain
 from evalkit.errors import InputError, counted, listed
 from evalkit.gate.config import Share
-from evalkit.gate.judgment import CriterionJudgment, Judgment, Rationale, agreement_of, judge_blocks
-from evalkit.gate.verdict_keys import rules_hash
+from evalkit.gate.judgment import CriterionJudgment, Judgment, Rationale, agreement_of, judge_blocks, rules_hash
 from evalkit.rubrics import Rubric, Scale
 
 _SLACK = 1e-3

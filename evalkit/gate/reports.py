@@ -12,8 +12,7 @@ import orjson
 from evalkit.core.formatting import money
 from evalkit.core.printable_text import printable
 from evalkit.errors import counted
-from evalkit.gate.judgment_status import explanations
-from evalkit.gate.results_and_exit_code import STATUSES, GateResult, Measured, TestResult
+from evalkit.gate.results_and_exit_code import STATUSES, GateResult, Measured, TestResult, explanations
 
 _NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 _LINE, _PAGE = 200, 600  # characters shown of a text

@@ -1,4 +1,4 @@
-"""`run_gate`: finds the judgment of each trace, and turns the judgments into statuses."""
+"""`run_gate`: finds the trace of each test and its judgment, judges what lacks one, and decides."""
 
 from __future__ import annotations
 
@@ -6,35 +6,45 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from evalkit.core.formatting import Bill
 from evalkit.core.judge_settings import OF_CALLS
 from evalkit.core.reply_keys import digest
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import Budget
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.reply_lookup import nearest
+from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import ConfigError, counted, listed
+from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.prices import price_of
+from evalkit.errors import ConfigError, JudgeError, counted, listed
 from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.gate.checks import CHECKS
-from evalkit.gate.config import CRITERIA, Expected, GateConfig, GateTest
-from evalkit.gate.config_files import load_gate, place_of
+from evalkit.gate.config import CRITERIA, Expected, GateConfig, GateTest, load_gate, place_of
 from evalkit.gate.criteria_of_traces import criteria_of, figures_of, judged_on, measure_points
 from evalkit.gate.judge_drift import measure_drift
-from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys, work_of
-from evalkit.gate.judgment import Judgment
-from evalkit.gate.judgment_status import measure, over_repeats
+from evalkit.gate.judgment import Judgment, difference, input_hashes, judgments_of, verdict_key, verdict_parts
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.recorded_judgments import read_recorded
-from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
+from evalkit.gate.results_and_exit_code import (
+    GateResult,
+    Measured,
+    MetricResult,
+    TestResult,
+    measure,
+    over_repeats,
+    worst,
+)
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
-from evalkit.gate.trace_matching import Match, match
 from evalkit.gate.traces import REDACTED, Trace, read_traces
-from evalkit.gate.verdict_keys import difference, input_hashes
 from evalkit.rubrics.rubric import REQUIREMENT
-from evalkit.tables.items import is_missing
+from evalkit.tables.items import canonical, canonical_text, is_missing
 
 _PLAIN = GateOptions()
 
@@ -425,3 +435,199 @@ def _test(
     first = found.traces[0]
     texts = [REDACTED if text is not None and options.redact else text for text in (first.prompt, first.answer)]
     return TestResult(name, status, message, tuple(metrics), *texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The traces of a test (several are repeats), or why there are none."""
+
+    traces: tuple[Trace, ...] = ()
+    error: str | None = None
+
+
+def match(
+    tests: Sequence[GateTest], traces: Iterable[Trace], name: str = "the trace file", *, redact: bool = False
+) -> list[Match]:
+    """The traces of each test, in the order of the file.
+
+    With `redact`, errors quote neither prompt nor context.
+
+    Examples
+    --------
+    >>> test = GateTest(id="t", expected={"type": "must_contain", "value": "30"})
+    >>> match([test], [Trace(1, "t", "How long?", None, "30 days")])[0].traces[0].answer
+    '30 days'
+    """
+    ids = {test.request_id or test.id for test in tests}
+    prompts = {canonical_text(test.input.prompt) for test in tests if test.input.prompt is not None}
+    by_id: dict[str, list[Trace]] = {}
+    by_prompt: dict[str, list[Trace]] = {}
+    for trace in traces:
+        if trace.request_id in ids:
+            by_id.setdefault(str(trace.request_id), []).append(trace)
+        if trace.prompt in prompts:
+            by_prompt.setdefault(trace.prompt, []).append(trace)
+    return [_match(test, by_id, by_prompt, name, redact=redact) for test in tests]
+
+
+def _match(
+    test: GateTest, by_id: dict[str, list[Trace]], by_prompt: dict[str, list[Trace]], name: str, *, redact: bool
+) -> Match:
+    prompt = None if test.input.prompt is None else canonical_text(test.input.prompt)
+    mine = by_id.get(test.request_id or test.id, [])
+    if not mine and test.request_id is None and prompt is not None:
+        mine = by_prompt.get(prompt, [])
+    if not mine:
+        other = "" if test.request_id or prompt is None else ", and no trace with its prompt"
+        fact = f"{name} has no trace with request_id {test.request_id or test.id!r}{other}"
+        return Match(error=f"{fact}; add the trace, or set request_id in the test")
+    attempts = [trace.attempt for trace in mine]
+    if len(mine) > 1 and (None in attempts or len(set(attempts)) < len(attempts)):
+        pair = next(
+            (one, other)
+            for at, other in enumerate(mine)
+            for one in mine[:at]
+            if None in (one.attempt, other.attempt) or one.attempt == other.attempt
+        )
+        fact = f"{name} has two traces for test {test.id!r}, lines {pair[0].line} and {pair[1].line}"
+        advice = "give repeats different 'attempt' numbers, and other traces different request_ids"
+        return Match(error=f"{fact}; {advice}")
+    for trace in mine:
+        if error := _differs(test, trace, prompt, name, redact=redact):
+            return Match(error=error)
+    return Match(tuple(mine))
+
+
+def _differs(test: GateTest, trace: Trace, prompt: str | None, name: str, *, redact: bool) -> str | None:
+    context = None if test.input.context is None else tuple(canonical_text(text) for text in test.input.context)
+    pairs = [("prompt", prompt, trace.prompt), ("context", context, trace.context)]
+    inputs = (test.input.inputs or {}).items()
+    pairs += [(name, canonical(value), canonical(trace.item.get(name))) for name, value in inputs]
+    for name_of_input, expected, actual in pairs:
+        if expected is not None and expected != actual:
+            shown = (REDACTED, REDACTED) if redact else (_start(expected), _start(actual))
+            fact = f"test {test.id!r} and its trace ({name}, line {trace.line}) differ in {name_of_input}"
+            return f"{fact}: test {shown[0]}, trace {shown[1]}; record the trace again or correct the test"
+    return None
+
+
+def _start(value: object) -> str:
+    text = repr(list(value)) if isinstance(value, tuple) else repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+_MOST_NEAREST = 20
+
+
+def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
+    """The worklist for these traces: the same inputs as for `judge`, so the same keys."""
+    dropped = {"scale"}.difference(spec.rubric.input_names)  # a trace's own, and not that of its criteria
+    cells = [{name: cell for name, cell in trace.item.items() if name not in dropped} for trace in traces]
+    items = [{**item, "item_id": str(at)} for at, item in enumerate(cells)]
+    return Worklist.of(spec, items, ids=[trace.name for trace in traces])
+
+
+def keys_of(
+    work: Worklist, held: Sequence[Collection[str]], *, repair: bool = True
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """For each trace the verdict key, and its parts.
+
+    A recorded reply has a key of its own, which replaces the shared one if it is among the reply keys `held`. What is
+    held besides are the keys of repairs, which depend on the text of the replies; without `repair`, they do not count.
+    """
+    ways = [work.keys(), work.keys(recorded=True)]
+    if work.spec.per_item:  # a criterion that a reply on several left out was asked alone
+        ways.append(replace(work, spec=replace(work.spec, criteria_per_call=1)).keys())
+    rows = zip(*(map(bytes.hex, keys) for keys in ways), strict=True)
+    size = work.n_rows // max(1, len(work.inputs))
+    for hashes, mine in zip(work.hashes, held, strict=True):
+        ways_of_rows = list(islice(rows, size))
+        own = [next((key for key in choices if key in mine), shared) for shared, *choices in ways_of_rows]
+        own += sorted({*mine}.difference(*ways_of_rows)) if repair else []
+        parts = verdict_parts(work.spec, hashes[0])
+        yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
+
+
+def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> None:
+    """Check that each judge whose replies are not all cached can be called; makes no calls.
+
+    Raises
+    ------
+    ConfigError
+        When a judge has no key, or a budget is given and its price is unknown.
+    """
+    if not resolved.live:
+        return
+    keys = list(work.keys())
+    there = {} if options.refresh else ReplyStore.open(options.cache).get_many(set(keys), recorded=False)
+    for at in sorted({work.place(row)[2] for row, key in enumerate(keys) if key not in there}):
+        judge = work.spec.judges[at]
+        try:
+            check_ready(judge)
+        except JudgeError as problem:
+            variable = f"name another variable with {options.flag('judge-api-key-env')}"
+            way = f"use recorded and cached judgments with {options.flag('judge')} none"
+            raise ConfigError(f"{problem.fact}; set it, {variable}, or {way}") from None
+        if options.budget_usd is not None and price_of(judge) is None:
+            fact = f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced"
+            form = "price: [US$ per million prompt tokens, per million completion tokens]"
+            raise ConfigError(f"{fact}; give it in a profile ({form}) or omit the budget")
+
+
+def judged(
+    work: Worklist, resolved: Resolved, options: GateOptions, budget: Budget | None
+) -> tuple[list[Judgment], float | None]:
+    """One judgment per trace (`error`: there is none), and the US$ paid now (None: unknown).
+
+    Call `check_callable` first: it reports configuration errors before anything is paid.
+    """
+    rubric = work.spec.rubric
+    try:
+        chosen = replace(options, drift=False)  # which options of judge's own answers cannot have
+        chosen = chosen if resolved.live else replace(chosen, offline=True, refresh=False)
+        table = judge_worklist(work, chosen, budget=budget)
+    except JudgeError as problem:
+        text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
+        return [Judgment(rubric.id, rubric.version, error=f"could not be judged: {text}")] * len(work.inputs), 0.0
+    parts = {str(at): verdict_parts(work.spec, hashes[0]) for at, hashes in enumerate(work.hashes)}
+    judgments = list(judgments_of(table, rubric, work.spec.rules, parts).values())
+    judgments = _with_misses(work, judgments, options, table["error"].tolist())
+    if options.no_promoted:
+        judgments = _refuse_promoted(judgments, options)
+    paid = Bill.of(table, "live")
+    return judgments, None if paid.n_unpriced else paid.known_usd
+
+
+def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions, errors: list[Any]) -> list[Judgment]:
+    """The judgments; if samples are not cached and no judge may be called, an error describes the nearest entry."""
+    store, n_looked_up, checked = ReplyStore.open(options.cache), 0, list[Judgment]()
+    size = work.n_rows // max(1, len(work.inputs))
+    for at, judgment in enumerate(judgments):
+        if not (n_misses := (judgment.reasons or {}).get("cache_miss", 0)):
+            checked.append(judgment)
+            continue
+        n_looked_up += 1
+        row = next(row for row in range(at * size, (at + 1) * size) if errors[row] == "cache_miss")
+        near = nearest(work, store, row) if n_looked_up <= _MOST_NEAREST else None
+        differs = "; ".join(f"{name}: {old} cached, {new} needed" for name, (old, new) in (near or {}).items())
+        rubric, judges = work.spec.rubric, " and ".join(judge.name for judge in work.spec.judges)
+        fact = f"cache miss: {n_misses} of {counted(size, 'sample')} of {rubric.id}@{rubric.version} by {judges}"
+        why = differs or "nothing is cached for this input"
+        checked.append(replace(judgment, error=f"{fact} are not cached ({why})"))
+    return checked
+
+
+def promoted_keys(judgments: Iterable[Judgment], options: GateOptions) -> set[str]:
+    """The reply keys of these judgments whose replies were promoted from another rubric version."""
+    store = ReplyStore.open(options.cache)
+    keys = {bytes.fromhex(key) for judgment in judgments for key in judgment.keys}
+    return {key.hex() for key in store.get_many(keys).keys() - store.get_many(keys, promoted=False).keys()}
+
+
+def _refuse_promoted(judgments: list[Judgment], options: GateOptions) -> list[Judgment]:
+    refused, checked = promoted_keys(judgments, options), list[Judgment]()
+    for judgment in judgments:
+        count = sum(key in refused for key in judgment.keys)
+        fact = f"the judgment uses {counted(count, 'promoted reply', 'promoted replies')}, which --no-promoted rejects"
+        checked.append(replace(judgment, error=f"{fact}; judge again with --judge-refresh") if count else judgment)
+    return checked

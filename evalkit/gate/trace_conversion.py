@@ -13,9 +13,8 @@ from evalkit.core.files import write_whole
 from evalkit.core.settings import Rules
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
-from evalkit.gate.judgment import Judgment, judgments_of
+from evalkit.gate.judgment import Judgment, input_hashes, judgments_of, rubric_hash
 from evalkit.gate.traces import read_traces
-from evalkit.gate.verdict_keys import input_hashes, rubric_hash
 from evalkit.rubrics import load_rubric
 from evalkit.tables.files import records
 from evalkit.tables.items import ItemsLike, as_items

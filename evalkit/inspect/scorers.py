@@ -20,8 +20,8 @@ from evalkit.engine.judging.specification import Spec, check_names
 from evalkit.engine.judging.worklist import unseen_input
 from evalkit.engine.providers import check_ready
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
-from evalkit.evaluation.checked_arguments import try_rules
 from evalkit.evaluation.evaluating import evaluate_spec
+from evalkit.evaluation.evaluation import try_rules
 from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, check_rubric, mean_row, sample_rows, unjudged_row
 from evalkit.readers.inspect import messages as own_messages
 from evalkit.rubrics import Rubric

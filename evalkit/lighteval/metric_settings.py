@@ -12,7 +12,7 @@ from evalkit.core.own_rules import text_in_file
 from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_per_call, check_samples
 from evalkit.engine.judging.specification import Spec, named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
-from evalkit.evaluation.checked_arguments import try_rules
+from evalkit.evaluation.evaluation import try_rules
 from evalkit.rubrics import Profile, Rubric, load_profile
 from evalkit.rubrics.files import rubric_folders
 from evalkit.rubrics.profiles import load_rubric_or_profile

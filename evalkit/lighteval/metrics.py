@@ -1,32 +1,129 @@
-"""`judge_metric` and `jury_metric`: LightEval metrics that are scored by evalkit's judges, engine and cache."""
+"""`judge_metric`, `jury_metric`: LightEval metrics scored by evalkit's judges, of rubrics or of items' own criteria."""
 
 from __future__ import annotations
 
 import copy
 import logging
+import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Self
 
+import numpy as np
+import orjson
 import pandas as pd
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
+from evalkit._version import __version__
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import ConfigError, JudgeError, listed
+from evalkit.errors import ConfigError, InputError, JudgeError, listed
 from evalkit.evaluation import lighteval_rows
+from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.evaluating import evaluate_spec
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, coverage_row, mean_row
 from evalkit.lighteval.items import Fields, answers_of, check_fields, fields_text, items_of
-from evalkit.lighteval.metric_receipts import leave_receipt, receipt_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
-from evalkit.runs.contract.receipts import Progress, note_progress
+from evalkit.rubrics import Scale
+from evalkit.rubrics.item_criteria import (
+    CriteriaForm,
+    criteria_in,
+    exploded,
+    refuse_numbers_beside,
+    refuse_other_scales,
+)
+from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
+from evalkit.runs.contract.receipts import JudgeUsed, Progress, Receipt, note_progress, write_receipt
 from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, asked_mode
 from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.stats.aggregation.item_points import points
+
+_OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score")
+
+
+def receipt_of(
+    settings: MetricSettings, task: str, metric: str, tables: Sequence[pd.DataFrame], n_wanted: int, **counts: Any
+) -> Receipt:
+    """The receipt of a task.
+
+    Parameters
+    ----------
+    settings
+        The settings of the metric.
+    task, metric
+        Their names.
+    tables
+        The judgments tables.
+    n_wanted
+        The number of judgments that were needed; those in no table were lost because no judge could be called.
+    **counts
+        `n_items`, `n_scored`, `n_empty`; and the metric's `arguments`.
+    """
+    spec, profile = settings.spec, settings.profile
+    judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges)))
+    costs = [Cost.of(table) for table in tables]
+    rules = asdict(spec.rules)
+    return Receipt(
+        task=task, metric=metric, scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
+        **settings.binding.model_dump(include={"plugin", "plugin_version", "plugin_hash"}),
+        rubric=spec.rubric.id, rubric_version=spec.rubric.version, rubric_hash=spec.rubric.content_hash,
+        profile=None if profile is None else profile.profile,
+        profile_version=None if profile is None else profile.version,
+        samples=spec.samples, criteria_per_call=spec.criteria_per_call if spec.is_grouped else None,
+        aggregation=rules.pop("aggregate"), **rules, report_disagreement=settings.report_disagreement,
+        origins=dict(settings.origins), evalkit_version=__version__, judges=judges, n_judgments=n_wanted,
+        n_unscored=n_wanted - sum(judge.n_scored or 0 for judge in judges),
+        n_live=sum(cost.n_live for cost in costs),
+        n_cached=sum(cost.n_cached + cost.n_recorded for cost in costs), cost_usd=_paid(costs), **counts,
+    )  # fmt: skip
+
+
+def leave_receipt(receipt: Receipt) -> None:
+    """Write a receipt if the run wants receipts, and log how much each judge left unscored.
+
+    Scores are kept even if the receipt cannot be written.
+    """
+    for warning in receipt.warnings:
+        _log.warning("%s", warning)
+    try:
+        write_receipt(receipt)
+    except ConfigError as problem:
+        _log.error("%s, %s: no receipt was written: %s", receipt.task, receipt.metric, problem)
+
+
+def _paid(costs: Sequence[Cost]) -> float | None:
+    """US$ for the live replies; None if the price of a reply is unknown, or there is none to know a price of."""
+    parts = [None if cost.reused_usd is None else cost.paid_usd for cost in costs]
+    return None if None in parts or not parts else float(sum(usd for usd in parts if usd is not None))
+
+
+def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> Iterator[JudgeUsed]:
+    """Each judge with its counts; `n_down` judgments of each judge are in no table."""
+    names = ["judge", "error", "model", "fingerprint"]
+    parts = [table.reindex(columns=names).astype(object) for table in tables if len(table)]
+    rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
+        mine = rows[rows["judge"] == judge.name]
+        templates = spec.templates_of(builder)
+        reasons = {str(name): int(n) for name, n in mine["error"].value_counts().items()}
+        if n_down:
+            reasons["judge_down"] = reasons.get("judge_down", 0) + n_down
+        own: dict[str, Any] = {name: getattr(judge, name) for name in _OF_JUDGE}
+        yield JudgeUsed(
+            **own, params=dict(judge.params), template=", ".join(template.label for template in templates),
+            template_hash=", ".join(template.hash for template in templates), n_judgments=len(mine) + n_down,
+            n_scored=int(mine["error"].isna().sum()), reasons=reasons,
+            served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
+            fingerprints={str(name): int(n) for name, n in mine["fingerprint"].value_counts().items()},
+        )  # fmt: skip
+
 
 _log = logging.getLogger("evalkit")
 _progress_log = logging.getLogger("evalkit.lighteval.progress")
@@ -108,9 +205,8 @@ def judge_metric(
     if wrong := [one for one in fields or {} if one not in inputs]:
         fact = f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input"
         raise ConfigError(f"{fact}; its inputs are {listed(inputs)}")
-    kind = RubricScore
-    if declared.rubric.has_requirements and "requirement" not in (fields or {}):
-        from evalkit.lighteval.points_metric import PointsScore as kind  # noqa: N813  # it is built on this module
+    has_points = declared.rubric.has_requirements and "requirement" not in (fields or {})
+    kind = PointsScore if has_points else RubricScore
     return batched_metric(kind(declared, name or declared.rubric.id, dict(fields or {}), dict(options)))
 
 
@@ -347,3 +443,98 @@ def _check_ready(judge: Judge) -> None:
         where = "where this judge is defined (scoring config, profile or task)"
         advice = f"set this variable, or name another one as api_key_env {where}"
         raise JudgeError(problem.fact, judge=judge.name, variable=problem.variable, advice=advice) from None
+
+
+_FIGURES, _COUNTS = ("points", "possible", "low", "high", "renormalised"), ("n_criteria", "n_open")
+
+
+class PointsScore(RubricScore):
+    """The sample-level function of `judge_metric` for a rubric that asks for a requirement."""
+
+    def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
+        place = fields.get(OWN_CRITERIA)
+        self._form = CriteriaForm.of(None if callable(place) else place)
+        places = {**fields, REQUIREMENT: place if callable(place) else partial(_cell_of, self._form.column)}
+        places.pop(OWN_CRITERIA, None)
+        super().__init__(declared, name, places, options)
+        self._arguments = fields_text(fields)
+
+    def __repr__(self) -> str:
+        return f"PointsScore({self.declared.rubric.id}@{self.declared.rubric.version}, name={self.name!r})"
+
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> MetricSettings | None:
+        """Raise what prevents judging a task; also for documents whose criteria cannot be judged."""
+        settings = super().check(task, docs)
+        scales = [] if settings is None else [criterion.scale for criterion in settings.spec.rubric.criteria]
+        counts = list[int]()
+        for doc in docs if settings is not None else ():
+            try:
+                criteria = criteria_in(self._fields[REQUIREMENT](doc), self._form)
+                refuse_other_scales([(criterion.id, criterion.scale) for criterion in criteria], scales)
+            except InputError as problem:
+                raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: {problem}") from None
+            counts.append(len(criteria))
+        beside = pd.DataFrame([doc.specific or {} for doc in docs[: len(counts)]], dtype=object)
+        refuse_numbers_beside(beside.items(), counts, self._form)
+        return settings
+
+    def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        name, ends = self.name, ["", *(f"_{figure}" for figure in (*_FIGURES, *_COUNTS))]
+        columns = pd.DataFrame(list(rows), columns=[f"{name}{end}" for end in ends], dtype=float)
+        scores = columns[name].dropna()
+        figures = mean_row(name, columns[name].tolist()) | coverage_row(name, rows)
+        figures[f"{name}_clipped"] = float(np.clip(figures[name], 0, 1))
+        figures[f"{name}_below_0"] = float((scores < 0).mean()) if len(scores) else math.nan
+        for stem, figure in {"worst": "low", "best": "high", "renormalised": "renormalised"}.items():
+            figures[f"{name}_{stem}"] = float(columns[f"{name}_{figure}"].mean())
+        return figures | {f"{name}_{count}": float(columns[f"{name}_{count}"].sum()) for count in _COUNTS}
+
+    def _judge(
+        self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
+    ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
+        items = items_of(docs, responses, settings.spec.rubric, self._fields).rename(
+            columns={REQUIREMENT: self._form.column}
+        )
+        every, report = exploded(items, self._form, read=items.columns), settings.report_disagreement
+        criteria = every[every["of_item"].isin([str(number) for number in filled])].reset_index(drop=True)
+        judged, tables = list[dict[str, Any]](), list[pd.DataFrame]()
+        if filled:
+            options = {"on_progress": ProgressLog(self.name), **settings.calling(self._options)}
+            judged, tables = judge_rows("x", settings.spec, criteria, options, self.name, report_disagreement=report)
+        scores = pd.DataFrame({"item_id": criteria["item_id"], "score": [row["x"] for row in judged]})
+        scores["passed"] = pd.array([row["x_passed"] for row in judged], dtype="boolean")
+        by_item: dict[str, list[tuple[Any, Any]]] = {}
+        for criterion, row in zip(criteria.to_dict("records"), judged, strict=True):
+            by_item.setdefault(criterion["of_item"], []).append((criterion, row))
+        of_items = points(scores, every, scale=Scale.of({0: "", 1: ""}, pass_at=1)).to_dict("records")
+        rows = [self._row(score, by_item.get(score["item_id"], []), report=report) for score in of_items]
+        return rows, tables, len(criteria)
+
+    def _row(self, score: Mapping[Any, Any], judged: Sequence[tuple[Any, Any]], *, report: bool) -> dict[str, Any]:
+        """The row of an answer: its points, its criteria, and all of their judgments."""
+        name, parts, judgments, lines = self.name, {}, [], []
+        for criterion, row in judged:
+            key, weight, text = criterion["item_id"].partition("#")[2], criterion["points"], row["x_explanation"]
+            parts[key] = {"axis": criterion["axis"] or "", "points": weight, "score_norm": row["x"],
+                          "error": row["x_error"], "explanation": text}  # fmt: skip
+            judgments += [judgment | {"criterion_id": key} for judgment in orjson.loads(row["x_judgments"])]
+            if text and row["x_passed"] is not (weight > 0):
+                lines.append(f"{key} ({weight:g} points): {text}")
+        error = ""
+        if pd.isna(score["score"]):
+            reasons = Counter(row["x_error"] for _, row in judged if row["x_error"])
+            of_criteria = "; ".join(f"{why} × {n}" if n > 1 else why for why, n in reasons.items())
+            error = f"{score['reason']} ({of_criteria})" if of_criteria else str(score["reason"])
+        values = {"": score["score"], **{f"_{figure}": score[figure] for figure in (*_FIGURES, *_COUNTS)}}
+        values["_coverage"] = sum(row["x_coverage"] for _, row in judged) / score["n_criteria"]
+        for figure in ("agreement", *(["disagreement"] if report else [])):
+            values[f"_{figure}"] = mean_row("x", [row[f"x_{figure}"] for _, row in judged])["x"]
+        return {
+            **{f"{name}{end}": float(value) for end, value in values.items()},
+            f"{name}_error": error if judged else EMPTY_ANSWER, f"{name}_explanation": "\n".join(lines),
+            f"{name}_criteria": orjson.dumps(parts).decode(), f"{name}_judgments": orjson.dumps(judgments).decode(),
+        }  # fmt: skip
+
+
+def _cell_of(key: str, doc: Any) -> Any:
+    return (doc.specific or {}).get(key)

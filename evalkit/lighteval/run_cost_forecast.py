@@ -19,7 +19,7 @@ from evalkit.runs import Registry, Run
 from evalkit.runs.contract.receipts import Receipt
 from evalkit.runs.contract.scoring_config import ScoringConfig
 from evalkit.runs.registry import PackTask
-from evalkit.runs.run.pack_resolution import resolve
+from evalkit.runs.run.binding_tasks import resolve
 from evalkit.runs.run.run_store import RunStore
 
 _ASKED = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1}

@@ -20,7 +20,7 @@ import pytest
 from _pytest.config.argparsing import Parser as PytestParser
 from pydantic import ValidationError
 
-from evalkit.cli import ci, settings_from_flags
+from evalkit.cli import arguments, ci
 from evalkit.cli.main_command import parse_arguments, parser_of_commands
 from evalkit.core.judge_settings import CALL_FLAGS, JUDGE_SETTINGS, OF_CALLS, set_by, variable_place
 from evalkit.core.judges import Judge
@@ -88,8 +88,8 @@ def _command(name: str, named: Mapping[str, Mapping[str, Any]], base: Mapping[st
     if "profile" in named:
         what += ["--profile", str(_profile(named["profile"], {}))]
     args = parse_arguments([*name.split(), *COMMANDS[name], *what, *_words(flags | named.get("flag", {}))])
-    spec = Spec.of(**settings_from_flags.spec_arguments(args), source=settings_from_flags.source_of(args))
-    options: Options = Options(**settings_from_flags.options_of(args)) if hasattr(args, "max_seconds") else Options()
+    spec = Spec.of(**arguments.spec_arguments(args), source=arguments.source_of(args))
+    options: Options = Options(**arguments.options_of(args)) if hasattr(args, "max_seconds") else Options()
     return spec.judges[0], spec.samples, {name: getattr(options, name) for name in OF_CALLS}
 
 
@@ -281,13 +281,13 @@ def test_a_provider_without_a_model_is_completed_or_refused_however_it_is_writte
     for named in texts:
         words = ["judge", "items.jsonl", "--rubric", "faithfulness", *(f"--judge={text}" for text in named)]
         with pytest.raises(ConfigError, match="flag --judge: the judge 'openai' has no model; name openai:MODEL"):
-            settings_from_flags.spec_arguments(parse_arguments(words))
+            arguments.spec_arguments(parse_arguments(words))
         if len(named) == 1:
-            judges = settings_from_flags.spec_arguments(parse_arguments([*words, "--judge-model", "m"]))["judges"]
+            judges = arguments.spec_arguments(parse_arguments([*words, "--judge-model", "m"]))["judges"]
             assert [judge.name for judge in judges] == ["openai:m"]
             variable = mock.patch.dict(os.environ, {"VERDICT_JUDGE": named[0]})
             with variable, pytest.raises(ConfigError, match="variable VERDICT_JUDGE: the judge 'openai' has no model"):
-                settings_from_flags.spec_arguments(parse_arguments(words[:4]))
+                arguments.spec_arguments(parse_arguments(words[:4]))
 
 
 def test_variables_that_nothing_reads_are_named(monkeypatch):

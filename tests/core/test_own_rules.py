@@ -14,7 +14,7 @@ import evalkit as ek
 from evalkit.core.own_rules import OwnRule, rule_of
 from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError
-from evalkit.gate.verdict_keys import rules_hash
+from evalkit.gate.judgment import rules_hash
 from evalkit.lighteval.metric_settings import Declared
 from evalkit.rubrics import Profile
 from evalkit.runs.contract.scoring_config import ScoringConfig

@@ -24,7 +24,7 @@ from evalkit.engine.batches import ticket_in_progress
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
-from evalkit.lighteval.metric_receipts import _judges_used
+from evalkit.lighteval.metrics import _judges_used
 from evalkit.rubrics import Profile
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
 from evalkit.rubrics.prompt_builder import load_template

@@ -33,7 +33,7 @@ from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.errors.secrets import Secret, find_key, without_keys
 from evalkit.gate import GateConfig, GateOptions
-from evalkit.gate.config_files import load_gate
+from evalkit.gate.config import load_gate
 from evalkit.lighteval import PolluxLLMJudgeMetric
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.runs.contract.scoring_config import ScoringConfig

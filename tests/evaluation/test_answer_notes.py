@@ -18,7 +18,7 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judging.who_answered import answer_notes, id_number, remarks_on
+from evalkit.engine.judging.replies_to_judgments import answer_notes, id_number, remarks_on
 from evalkit.errors import EvalkitWarning
 from evalkit.notebook.judgments.run_notices import notices
 

@@ -14,8 +14,8 @@ import evalkit as ek
 from evalkit.evaluation.items_with_criteria import criteria_of, number, score_tiles
 from evalkit.evaluation.overview import tiles
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
-from evalkit.notebook.judgments.item_criteria import PAGE, item_with_criteria
 from evalkit.notebook.judgments.item_table import Query, page_of, rows_of
+from evalkit.notebook.judgments.judgment_browser import PAGE, item_with_criteria
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables.schemas import empty
 

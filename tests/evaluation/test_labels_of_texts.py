@@ -16,7 +16,7 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.checked_arguments import labels_of
+from evalkit.evaluation.evaluation import labels_of
 from evalkit.rubrics.human_labels import LEVELS, QUESTION_HASH, text_hashes
 from evalkit.stats import confusion
 from evalkit.tables.items import as_items

@@ -24,7 +24,7 @@ from run_setup import WAIT_S, begin, heard, left_running, pack, processes_of, ru
 
 from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
-from evalkit.runs.run.run_database_rows import Ending
+from evalkit.runs.run.run_store import Ending
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 

@@ -12,10 +12,8 @@ import jsonschema
 import pytest
 
 from evalkit.errors import ConfigError
-from evalkit.gate.check_linting import unknown_words
-from evalkit.gate.checks import CHECKS
-from evalkit.gate.config import Expected
-from evalkit.gate.config_files import load_gate
+from evalkit.gate.checks import CHECKS, unknown_words
+from evalkit.gate.config import Expected, load_gate
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 FREE_PATTERNS: list[str] = [

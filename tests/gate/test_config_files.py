@@ -9,8 +9,17 @@ from pydantic import BaseModel
 
 from evalkit.core.judge_settings import JUDGE_SETTINGS
 from evalkit.errors import ConfigError
-from evalkit.gate.config import Expected, GateConfig, GateTest, Settings, SuiteBound, TestInput
-from evalkit.gate.config_files import _line_of, load_gate, place_of
+from evalkit.gate.config import (
+    Expected,
+    GateConfig,
+    GateTest,
+    Settings,
+    SuiteBound,
+    TestInput,
+    _line_of,
+    load_gate,
+    place_of,
+)
 
 YAML = """\
 tests:

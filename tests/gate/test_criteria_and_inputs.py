@@ -19,11 +19,10 @@ from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateConfig, GateOptions, Trace, enrich, measure, run_gate
 from evalkit.gate.judgment import judgments_of
-from evalkit.gate.judgment_status import explanations
 from evalkit.gate.pytest_plugin import _TALLY, Verdict
 from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
-from evalkit.gate.results_and_exit_code import Measured
+from evalkit.gate.results_and_exit_code import Measured, explanations
 
 SCALES: list[dict[str, Any]] = [
     {"scale": {0: "no", 1: "so", 2: "yes"}, "pass_at": 2},

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
 from evalkit.gate import GateConfig, GateOptions, Trace, checks, measure, run_gate
-from evalkit.gate.config import Expected
-from evalkit.gate.config_files import load_gate
+from evalkit.gate.config import Expected, load_gate
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evalkit.gate import Trace
 from evalkit.gate.config import GateTest
-from evalkit.gate.trace_matching import match
+from evalkit.gate.runner import match
 
 
 def error_of(asked: str, recorded: str) -> str:

@@ -16,7 +16,7 @@ from evalkit.cli import main
 from evalkit.core.files import write_whole
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateOptions, enrich, run_gate
-from evalkit.gate.config_files import load_gate
+from evalkit.gate.config import load_gate
 from evalkit.gate.trace_enriching import stamp_of
 from evalkit.gate.traces import read_traces
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.gate.verdict_keys import difference
+from evalkit.gate.judgment import difference
 
 X, Y = {"provider": "fake", "model": "x", "temperature": 0.0}, {"provider": "fake", "model": "y", "temperature": 0.0}
 

@@ -38,8 +38,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 from evalkit.evaluation.lighteval_rows import unjudged_row
 from evalkit.inspect.scorers import score_of
 from evalkit.lighteval import judge_metric
-from evalkit.lighteval.inspect_figures import Figure, _own_figures
-from evalkit.lighteval.inspect_tasks import _task_scorer
+from evalkit.lighteval.inspect_tasks import Figure, _own_figures, _task_scorer
 from evalkit.lighteval.metrics import RubricScore
 from evalkit.runs.contract.receipts import read_facts, read_receipts
 

@@ -24,7 +24,7 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.evaluation.lighteval_rows import judgments_of
 from evalkit.lighteval import judge_metric
-from evalkit.lighteval.points_metric import PointsScore
+from evalkit.lighteval.metrics import PointsScore
 
 
 def met(text: str) -> bool:

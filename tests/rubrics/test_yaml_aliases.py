@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.errors import ConfigError, RubricError
-from evalkit.gate.config_files import load_gate
+from evalkit.gate.config import load_gate
 from evalkit.rubrics.files import parse_yaml
 
 FILE = Path("rubric.yaml")

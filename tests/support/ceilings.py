@@ -15,21 +15,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 43_094
-ALL = 43_369
+ALL = 42_655
 MOST = {
-    "cli": 1_622,
+    "cli": 1_585,
     "core": 1_519,
-    "engine": 10_242,
+    "engine": 10_134,
     "errors": 177,
-    "evaluation": 2_059,
-    "gate": 2_381,
+    "evaluation": 1_997,
+    "gate": 2_329,
     "inspect": 168,
-    "lighteval": 2_884,
-    "notebook": 5_230,
-    "plots": 846,
+    "lighteval": 2_819,
+    "notebook": 5_168,
+    "plots": 835,
     "rubrics": 4_809,
-    "runs": 2_753,
+    "runs": 2_711,
     "stats": 6_684,
     "tables": 1_455,
 }

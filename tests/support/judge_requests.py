@@ -13,7 +13,7 @@ from evalkit.core.reply_keys import KeyParts
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.event_loop import LoopThread
-from evalkit.engine.calls.outcomes_and_progress import Outcome
+from evalkit.engine.calls.pending_call import Outcome
 from evalkit.engine.calls.scheduler import Scheduler
 from evalkit.engine.request import Request
 

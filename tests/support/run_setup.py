@@ -15,7 +15,7 @@ from evalkit.runs import Run, Runner
 from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import RunRow
-from evalkit.runs.run.pack_resolution import resolve
+from evalkit.runs.run.binding_tasks import resolve
 from evalkit.runs.run.run_record import RunScore, RunTask
 
 WAIT_S = 300.0

@@ -11,7 +11,7 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import SampleKeys, canonical_json
-from evalkit.engine.batches.ticket_record import BatchRecord, State
+from evalkit.engine.batches.ticket import BatchRecord, State
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import expected_price, upper_bound
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of, batch_share

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from evalkit.core.settings import Options
 from evalkit.core.threads import daemon_thread
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
+from evalkit.engine.calls.pending_call import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler
 from evalkit.engine.request import Request
 from evalkit.errors import EvalkitWarning, JudgeError

@@ -16,8 +16,7 @@ from evalkit.core.prompts_and_replies import Failure
 from evalkit.core.settings import Options
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
-from evalkit.engine.calls.pending_call import PendingCall
+from evalkit.engine.calls.pending_call import Outcome, PendingCall, Progress
 from evalkit.engine.calls.workers import Workers
 from evalkit.engine.providers import check_ready
 from evalkit.engine.request import Request

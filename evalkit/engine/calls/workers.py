@@ -21,8 +21,7 @@ from evalkit.core.providers import PROVIDERS
 from evalkit.core.settings import CONCURRENCY, Options
 from evalkit.engine.cache.batch_tickets import IN_BATCH
 from evalkit.engine.calls.budget import Budget, upper_bound
-from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
-from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetError, PendingCall
+from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetError, Outcome, PendingCall, Progress
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retries_and_breaker import EMPTY, IN_FLIGHT, REASONS, Breaker, FirstReplies
 from evalkit.engine.providers import connect

@@ -27,7 +27,7 @@ from evalkit.rubrics.scales import Code, Scale
 
 if TYPE_CHECKING:
     from evalkit.engine.cache import ReplyStore
-    from evalkit.engine.calls.outcomes_and_progress import Outcome
+    from evalkit.engine.calls.pending_call import Outcome
     from evalkit.engine.judging.replies_to_judgments import Columns
     from evalkit.engine.request import Request
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import REASONS, ScoreReading
 from evalkit.core.prompts_and_replies import MOST_TOKENS
 from evalkit.engine.judging.repair_request import UNREAD
-from evalkit.engine.judging.scores_from_logprobs import COLUMNS, Verdict, read_score
-from evalkit.engine.judging.who_answered import id_number, remark_notes, remarks_on
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import EvalkitWarning, listed
+from evalkit.errors import EvalkitWarning, counted, listed
 from evalkit.rubrics import Scale
 from evalkit.rubrics.decision_questions import FORM
 from evalkit.rubrics.parsing.reply_cleanup import broke_off, is_cut
@@ -28,6 +29,62 @@ from evalkit.tables.schemas import table
 
 if TYPE_CHECKING:
     from evalkit.rubrics.parsing import Form, Parsed
+    from evalkit.rubrics.scales import Code
+
+
+LEAST_MASS, MOST_MASS = 0.95, 1.05
+"""Under this probability of all codes together, a reply has no score."""
+COLUMNS = ("score_sd", "score_mass", "score_low", "score_high", "pass_prob")
+"""The columns of judgments that these readings add."""
+
+Verdict = tuple[float, float, str | None, int, int]
+_LOW_MASS: Verdict = (math.nan, math.nan, None, -1, REASONS.index("low_mass"))
+_TIED: Verdict = (math.nan, math.nan, None, -1, REASONS.index("ambiguous"))
+_TOLERANCE = 1e-9
+
+
+def read_score(
+    codes: Mapping[Code, float], reading: ScoreReading, verdict_of: Callable[[Code], Verdict], *, is_first: bool
+) -> tuple[Verdict, tuple[float, ...]]:
+    """The verdict and the values of `COLUMNS` of one reply.
+
+    Parameters
+    ----------
+    codes
+        Code -> probability.
+    reading
+        ``expected``: score and `score_norm` are means over the codes, renormalised; the label is the most probable
+        code; it passes if P(pass) > .5. ``mode``: all of the most probable code.
+    verdict_of
+        Score, normalised score, label and pass of a code.
+    is_first
+        Whether nothing was written before the verdict: else P(pass) is conditional on that text, and left out.
+    """
+    stated_mass = math.fsum(codes.values())
+    total = max(1.0, stated_mass)  # stored values are rounded
+    shares = [(share / total, verdict_of(code)) for code, share in codes.items()]
+    mass = math.fsum(share for share, _ in shares)
+    scores = [verdict[0] for _, verdict in shares]
+    weighted = math.fsum(share * verdict[0] for share, verdict in shares)
+    missing = max(0.0, 1.0 - mass)
+    bounds = weighted + missing * min(scores), weighted + missing * max(scores)
+    if not LEAST_MASS <= stated_mass <= MOST_MASS:
+        return _LOW_MASS, (math.nan, stated_mass, *bounds, math.nan)
+    mean, norm = weighted / mass, math.fsum(share * verdict[1] for share, verdict in shares) / mass
+    has_rule = shares[0][1][3] >= 0
+    passes = math.fsum(share for share, verdict in shares if verdict[3] == 1) / mass if has_rule else math.nan
+    first, second = sorted((share for share, _ in shares), reverse=True)[:2]
+    top = max(shares, key=lambda pair: pair[0])[1]
+    tied = first - second <= _TOLERANCE
+    figures = (mass, *bounds, passes if is_first else math.nan)
+    if tied and (reading == "mode" or math.isnan(mean)):
+        return _TIED, (math.nan, *figures)
+    if reading == "mode":
+        return top, (math.nan, *figures)
+    spread = math.sqrt(math.fsum(share * (verdict[0] - mean) ** 2 for share, verdict in shares) / mass)
+    passed = -1 if not has_rule or abs(passes - 0.5) <= _TOLERANCE else int(passes > 0.5)
+    return (mean, norm, None if tied else top[2], passed, -1), (spread, *figures)
+
 
 _SOURCES = ("live", "cache", "recorded", "trace")
 _FLIP = {"A": "B", "B": "A"}
@@ -412,3 +469,126 @@ def _repeated(values: Sequence[str | None], times: int, n: int) -> pd.Categorica
     codes = np.repeat([-1 if value is None else names.index(value) for value in values], times)
     all_codes = np.tile(codes.astype(np.int32), n // len(codes)) if len(codes) else codes
     return pd.Categorical.from_codes(all_codes, pd.Index(names, dtype="str"))
+
+
+PROMPT_CUT, SAME_COMPLETION = "prompt_cut", "same_completion"
+REMARKS = (PROMPT_CUT, SAME_COMPLETION)
+"""Values of the column `remark` of judgments."""
+
+_MOST = 5
+_SHORTEST_ID, _POSITIVE, _SHARE = 6, 2**62 - 1, 0.2
+_DRAWN = re.compile(r"chatcmpl-\d{1,3}")
+_WORDS = {
+    PROMPT_CUT: "to prompts that the server probably cut: it counted far fewer tokens than their text can make; raise "
+    "its context window (num_ctx of Ollama), or shorten the items, then judge again with refresh=True (--refresh)",
+    SAME_COMPLETION: "with the id of the reply to another request: a cache between evalkit and the model may have "
+    "answered; switch it off, then judge again with refresh=True (--refresh)",
+}
+
+
+def id_number(name: str | None) -> int:
+    """A number for a completion's id; 0 for none, negative for an id of those that Ollama draws from a thousand."""
+    if name is None or len(name) < _SHORTEST_ID:
+        return 0
+    number = (hash(name) & _POSITIVE) or 1
+    return -number if _DRAWN.fullmatch(name) else number
+
+
+def remarks_on(
+    is_cut: np.ndarray[Any, Any], ids: np.ndarray[Any, Any], created: np.ndarray[Any, Any]
+) -> pd.Categorical:
+    """The remark on each judgment, or none.
+
+    Parameters
+    ----------
+    is_cut
+        Whether its prompt was cut.
+    ids
+        The `id_number` of its completion. Ids that are drawn from a thousand count only if a fifth of the answers share
+        one.
+    created
+        Unix time at which the answer came. Replies that came together belong to one request.
+    """
+    codes = np.where(is_cut, 0, -1).astype(np.int8)
+    rows = np.flatnonzero(ids)
+    if len(np.unique(ids[rows])) < len(rows):  # else each has an id of its own, as most of the time
+        answers = pd.DataFrame({"id": ids[rows], "created": created[rows]}).drop_duplicates()
+        counts = answers["id"].value_counts()
+        least = np.where(counts.index < 0, max(3.0, _SHARE * len(answers)), 2.0)
+        codes[rows[np.isin(ids[rows], counts.index[counts >= least])]] = 1
+    return pd.Categorical.from_codes(codes, pd.Index(REMARKS, dtype="str"))
+
+
+def answer_notes(judgments: pd.DataFrame, judges: Sequence[Judge] = ()) -> list[str]:
+    """What figures of these judgments hide about who answered: one sentence each, most of the time none.
+
+    Parameters
+    ----------
+    judgments
+        The columns `judge`, `model` and, if there are, `remark`, and `repaired` with `error`.
+    judges
+        The judges, if they are known: two that are meant to be the same model bring no note.
+    """
+    return [*_of_models(judgments, judges), *remark_notes(judgments), *_of_repairs(judgments)]
+
+
+def remark_notes(judgments: pd.DataFrame) -> list[str]:
+    """The sentences on the column `remark`, by judge."""
+    if "remark" not in judgments:
+        return []
+    rows = judgments.loc[judgments["remark"].notna().to_numpy(), ["judge", "remark"]]
+    totals = judgments["judge"].astype(str).value_counts()
+    counts = _pairs(rows)
+    return [
+        f"judge '{judge}': {n:,} of {counted(int(totals[judge]), 'judgment')} are replies {_WORDS[remark]}"
+        for (judge, remark), n in counts.items()
+        if remark in _WORDS
+    ]
+
+
+def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
+    if "model" not in judgments:
+        return []
+    answered = judgments.loc[judgments["model"].notna().to_numpy(), ["judge", "model"]]
+    served: dict[str, dict[str, int]] = {}
+    for (judge, model), n in _pairs(answered).items():
+        served.setdefault(judge, {})[model] = n
+    notes = []
+    for judge, models in served.items():
+        if len({_plain(model) for model in models}) > 1:
+            parts = [f"{n:,} by {model}" for model, n in sorted(models.items(), key=lambda pair: -pair[1])]
+            notes.append(
+                f"judge '{judge}' was answered by different models, which its figures mix: {', '.join(parts[:_MOST])}"
+            )
+    requested = {judge.name: (judge.service, judge.model) for judge in judges}
+    for first, second in combinations(served, 2):
+        if requested and requested.get(first) == requested.get(second):
+            continue
+        names = {_plain(model): model for model in served[first]}
+        shared = [names[_plain(model)] for model in served[second] if _plain(model) in names]
+        if shared:
+            notes.append(
+                f"judges '{first}' and '{second}' were both answered by {', '.join(shared[:_MOST])}: their agreement "
+                "is that of one model with itself"
+            )
+    return notes
+
+
+def _of_repairs(judgments: pd.DataFrame) -> Iterator[str]:
+    """Of each judge with repaired replies, how many there are, and how many replies are still not read."""
+    for judge, rows in judgments.groupby("judge", observed=True, sort=False) if "repaired" in judgments else ():
+        if n := int(rows["repaired"].fillna(value=False).sum()):
+            unread = ", ".join(f"{int(rows['error'].eq(reason).sum())} {reason}" for reason in UNREAD)
+            share = f"{n:,} of {counted(len(rows), 'judgment')} ({n / len(rows):.0%})"
+            yield f"judge '{judge}': {share} by a repaired reply, whose verdict the judge named when asked; {unread}"
+
+
+def _pairs(table: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """How often each pair of texts occurs."""
+    counts = table.groupby(list(table.columns), observed=True, sort=False).size()
+    return {(str(first), str(second)): int(n) for (first, second), n in zip(counts.index, counts, strict=True)}
+
+
+def _plain(model: str) -> str:
+    """A model's name without the organisation before it, which not all servers write."""
+    return model.casefold().rpartition("/")[2]

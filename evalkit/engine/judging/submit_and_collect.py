@@ -17,9 +17,8 @@ from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.batches.batch_request_files import FILE_LIMITS, FileWriter
-from evalkit.engine.batches.ticket import Ticket
+from evalkit.engine.batches.ticket import Ticket, TicketRecord
 from evalkit.engine.batches.ticket_in_progress import OpenTicket
-from evalkit.engine.batches.ticket_record import TicketRecord
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import IN_BATCH
 from evalkit.engine.calls.budget import Budget

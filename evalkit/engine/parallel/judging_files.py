@@ -1,15 +1,18 @@
-"""`judge_files`: items in files, or more of them than fit into memory, judged part by part, here or on a cluster."""
+"""`judge_files` and `JudgeBatch`: items in files, in parts or in batches, judged here or on a cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import pickle
+import re
 import secrets
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 import joblib
 import orjson
@@ -25,12 +28,10 @@ from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.engine.parallel.joblib_runs import run_parts
-from evalkit.engine.parallel.parts_of_items import ItemPart, prepare, split
-from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, MissingExtraError, counted, listed
 from evalkit.rubrics.profiles import RubricLike
-from evalkit.tables.files import write_frame
-from evalkit.tables.items import ItemsLike
+from evalkit.tables.files import FilePart, parts_of_file, write_frame
+from evalkit.tables.items import ItemsLike, as_frame
 from evalkit.tables.schemas import with_columns_of_replies
 
 if TYPE_CHECKING:
@@ -297,3 +298,254 @@ def _check_same(folder: Path, spec: Spec, rows: int, options: Options) -> None:
             name = differing[0]
             was = f"{name} {stored[name]}, not {made_of[name]}" if name != "asked" else "other texts or judge settings"
             raise InputError(f"{folder} has parts that were judged with {was}; pass another folder as out=")
+
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+_STALLED = 2  # a worker may die before any part is finished, but not each time
+_MISSING = re.compile(r"No module named '(\w+)")
+
+
+def run_parts(
+    work: Callable[[P], R], parts: Callable[[], Iterable[P]], n_jobs: int | None, n_finished: Callable[[], int], *,
+    repeat: bool,
+) -> list[R]:  # fmt: skip
+    """The results of all parts, under the backend that joblib's configuration names.
+
+    joblib's own processes and Ray end the whole run when a worker dies. Then all parts are started again (`work`
+    recognizes finished ones) as long as `n_finished` grows, unless `repeat` is False.
+
+    Raises
+    ------
+    MissingExtraError
+        If the workers lack a module.
+    Exception
+        The backend's own error, if two attempts in a row finished no part.
+    """
+    from joblib import Parallel, delayed
+
+    pickled, before, stalled = _pickled(work), 0, 0
+    while True:
+        try:
+            with Parallel(n_jobs=n_jobs) as parallel:
+                if pickled:  # what a worker cannot load is an error here; as a task, Dask would send it for ever
+                    parallel([delayed(pickle.loads)(pickled)])
+                return list(parallel(delayed(work)(part) for part in parts()))
+        except (EvalkitError, pickle.PicklingError):
+            raise
+        # a backend's own error: its worker died, and there is no common type for that
+        except Exception as problem:
+            if module := _missing_module(problem):
+                raise MissingExtraError(_advice(module)) from problem
+            finished = n_finished()
+            stalled, before = 0 if finished > before else stalled + 1, finished
+            if stalled == _STALLED or not repeat:
+                raise
+            text = next(iter(str(problem).splitlines()), "")
+            fact = f"joblib ended the run ({type(problem).__name__}: {text})"
+            warnings.warn(f"{fact}; evalkit starts the unfinished parts again", EvalkitWarning, stacklevel=3)
+
+
+def _pickled(work: object) -> bytes | None:
+    """The work as backends send it to workers; None if that fails, which threads and this process do not mind."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    try:
+        return bytes(dumps(work))
+    except Exception:  # noqa: BLE001 - whatever a judge's function holds raises its own error
+        return None
+
+
+def _missing_module(problem: BaseException | None) -> str | None:
+    """The module that a worker could not import; backends pass that error on as text or as a cause."""
+    problems: list[Any] = []
+    while problem is not None and problem not in problems:
+        if match := _MISSING.search(str(problem)):
+            return match[1]
+        problems.append(problem)
+        problem = problem.__cause__ or problem.__context__
+    return None
+
+
+def _advice(module: str) -> str:
+    if module == "evalkit":
+        return f"evalkit is not installed on the workers; install evalkit-jury {__version__} on each of them"
+    fact = f"the workers cannot import {module!r}"
+    return f"{fact}; install it on each of them or, if it is your own file, add its folder to their PYTHONPATH"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition of a Dask DataFrame, computed where it is judged."""
+
+    frame: Any
+
+    def read(self) -> pd.DataFrame:
+        """The rows. Dask's cluster is not asked: its workers may all be busy with parts, of which this is one."""
+        try:
+            return pd.DataFrame(self.frame.compute(scheduler="synchronous"))
+        except ValueError as problem:
+            if "Missing dependency" not in str(problem):
+                raise
+            text = "the partition is in the memory of Dask's workers; pass the DataFrame as it was before persist()"
+            raise InputError(text) from None
+
+
+ItemPart = FilePart | Partition | pd.DataFrame
+
+
+def prepare(source: Any, item_id: str | None) -> Any:
+    """A source that can be split again with the same rows in each part.
+
+    A Ray data set is computed now, in order: later, joblib's workers may occupy the CPUs that its tasks wait for.
+
+    Raises
+    ------
+    InputError
+        If a Dask DataFrame has no column of ids: its partitions may repeat the numbers of their rows.
+    """
+    if _is_dask(source) and (item_id or "item_id") not in source.columns:
+        fact = f"the Dask DataFrame has no column {item_id or 'item_id'!r} for the ids"
+        raise InputError(f"{fact}; available: {listed(source.columns, most=30)}; pass the column as item_id")
+    if _library(source) != "ray":
+        return source
+    options = source.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        return source.materialize()
+    finally:
+        options.preserve_order = before
+
+
+def split(source: Any, rows: int) -> Iterator[ItemPart]:
+    """The source in parts of so many rows; a Dask DataFrame in its partitions.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or broken, or the source is none of items.
+    """
+    paths = [source] if isinstance(source, (str, Path)) else source
+    if isinstance(paths, Sequence) and paths and all(isinstance(path, (str, Path)) for path in paths):
+        for path in paths:
+            files = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else [str(path)]  # noqa: PTH207
+            if not files:
+                raise InputError(f"no file matches {str(path)!r}")
+            for file in files:
+                yield from parts_of_file(file, rows)
+    elif _is_dask(source):
+        yield from (Partition(source.partitions[number]) for number in range(source.npartitions))
+    elif _library(source) == "ray":
+        yield from _numbered(source.iter_batches(batch_size=rows, batch_format="pandas"))
+    elif type(source).__name__ == "IterableDataset":  # of datasets, which may not be installed
+        yield from _numbered(map(pd.DataFrame, source.iter(batch_size=rows)))
+    else:
+        for frame in source if isinstance(source, Iterator) else [as_frame(source)]:
+            yield from (frame.iloc[first : first + rows] for first in range(0, len(frame), rows))
+
+
+def _library(source: Any) -> str:
+    return type(source).__module__.split(".")[0]
+
+
+def _is_dask(source: Any) -> bool:
+    return _library(source) == "dask" and hasattr(source, "partitions") and hasattr(source, "columns")
+
+
+def _numbered(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The frames with their rows numbered through."""
+    first = 0
+    for frame in frames:
+        yield frame.set_axis(range(first, first + len(frame)))
+        first += len(frame)
+
+
+class JudgeBatch:
+    """Judges one batch of items per call; can be pickled, so that Ray Data or Dask can call it on their workers.
+
+    A judge whose model runs in the process (``vllm:…``, ``transformers:…``) loads it once per worker. With Ray Data,
+    pass the class and its arguments, so that each actor keeps its model::
+
+        ds.map_batches(
+            ek.engine.JudgeBatch, fn_constructor_args=("faithfulness", "vllm:Qwen/Qwen3-8B"), batch_format="pandas",
+            batch_size=256, compute=ray.data.ActorPoolStrategy(size=8), num_gpus=1,
+        )
+
+    With Dask: ``frame.map_partitions(judge_batch, meta=judge_batch.meta)``.
+
+    Parameters
+    ----------
+    rubric, judges, samples, template, criteria_per_call, inputs, on_missing
+        As in `judge`.
+    item_id
+        The column with the ids. It must exist, because the index begins again at 0 in each batch.
+    **options
+        As in `judge`, without `budget_usd` and `max_calls`, which would hold for each batch. Rate limits hold for each
+        process.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        If something is unknown or contradictory, or if a limit would hold for each batch alone.
+
+    Examples
+    --------
+    >>> judge_batch = JudgeBatch("correctness", "fake:strict", samples=1)
+    >>> batch = pd.DataFrame({"item_id": ["a"], "question": ["2 + 2?"], "answer": ["4"], "reference": ["4"]})
+    >>> judge_batch(batch)[["item_id", "judge", "sample"]].values.tolist()
+    [['a', 'fake:strict', 0]]
+    """
+
+    def __init__(
+        self,
+        rubric: RubricLike,
+        judges: JudgesLike | None = None,
+        *,
+        samples: int | None = None,
+        template: str | None = None,
+        criteria_per_call: int | Literal["all"] | None = None,
+        item_id: str = "item_id",
+        inputs: dict[str, str] | None = None,
+        on_missing: OnMissing = "raise",
+        **options: Unpack[JudgeOptions],
+    ) -> None:
+        limits = [name for name in ("budget_usd", "max_calls") if options.get(name) is not None]
+        if limits:
+            fact = f"JudgeBatch would apply {listed(limits)} to each batch of items by itself"
+            raise ConfigError(f"{fact}; omit it, or use judge_files with shard= and a part of the limit for each shard")
+        self._spec = Spec.of(
+            rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+        )
+        self._options = Options(**(options | {"offline": True} if is_none(judges) else options))
+        self._item_id = item_id
+
+    @property
+    def meta(self) -> pd.DataFrame:
+        """The judgments of no items, for Dask's `meta`: without it, Dask would call the judge to learn the columns."""
+        return _as_text(judge_worklist(Worklist.of(self._spec, []), replace(self._options, offline=True)))
+
+    def __call__(self, batch: pd.DataFrame | Mapping[str, Any]) -> pd.DataFrame:
+        """The judgments of a batch, a DataFrame or a mapping of columns.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As `judge` returns it, with text instead of categories, so that the batches have the same types.
+
+        Raises
+        ------
+        InputError
+            If the batch has no column of ids, or items cannot be used.
+        """
+        items = batch if isinstance(batch, pd.DataFrame) else pd.DataFrame({name: [*batch[name]] for name in batch})
+        if self._item_id not in items.columns:
+            fact = f"the batch has no column {self._item_id!r} for the ids"
+            raise InputError(f"{fact}; available: {listed(items.columns, most=30)}; pass the column as item_id")
+        return _as_text(judge_worklist(Worklist.of(self._spec, items, self._item_id), self._options))
+
+
+def _as_text(judgments: pd.DataFrame) -> pd.DataFrame:
+    """A table with text instead of categories, and the columns that only some replies bring."""
+    judgments = with_columns_of_replies(judgments)
+    return judgments.astype(dict.fromkeys(judgments.columns[judgments.dtypes == "category"], "str"))

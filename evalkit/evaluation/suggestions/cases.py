@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError
-from evalkit.evaluation.checked_arguments import labels_of
-from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation import Evaluation, labels_of
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import Measures, counted_labels
 from evalkit.rubrics.scales import Scale

@@ -32,9 +32,8 @@ try:
 except ModuleNotFoundError as problem:
     raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
 
-from evalkit.lighteval.metric_receipts import leave_receipt, receipt_of
 from evalkit.lighteval.metric_settings import MetricSettings
-from evalkit.lighteval.metrics import filled_answers
+from evalkit.lighteval.metrics import filled_answers, leave_receipt, receipt_of
 
 _log = logging.getLogger("evalkit")
 OnUnparsed = Literal["nan", "zero"]

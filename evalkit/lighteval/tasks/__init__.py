@@ -18,13 +18,16 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from evalkit.lighteval.items import Fields
 from evalkit.lighteval.metrics import judge_metric
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
-from evalkit.lighteval.tasks.documents import COLUMNS, RowReader
-from evalkit.lighteval.tasks.instruction_rules import instructions_metric
 from evalkit.lighteval.tasks.pollux_tasks import pollux_tasks
-from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
-from evalkit.lighteval.tasks.sources import data_source, make_config, place_of, version_of
-from evalkit.lighteval.tasks.tool_calls import CALL_KEYS, check_calls
-from evalkit.lighteval.tasks.unjudged_metrics import check_metric
+from evalkit.lighteval.tasks.sources import COLUMNS, RowReader, data_source, make_config, place_of, version_of
+from evalkit.lighteval.tasks.unjudged_metrics import (
+    CALL_KEYS,
+    REFUSAL_KEYS,
+    check_calls,
+    check_metric,
+    check_refusal,
+    instructions_metric,
+)
 
 __all__ = ["EVALKIT_PLUGIN", "TASKS_TABLE", "make_tasks", "pollux_metric"]
 

@@ -14,7 +14,7 @@ from evalkit.core.settings import check_choice
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
-from evalkit.evaluation.checked_arguments import columns_of
+from evalkit.evaluation.evaluation import columns_of
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog

@@ -10,7 +10,7 @@ from pprint import pformat
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Rules, shown_cache
 from evalkit.errors import RubricError
-from evalkit.evaluation.checked_arguments import columns_of
+from evalkit.evaluation.evaluation import columns_of
 from evalkit.notebook.labelling.label_log import labels_of
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import DEFAULTS, Version

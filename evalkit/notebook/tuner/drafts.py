@@ -23,7 +23,7 @@ from evalkit.engine.judging.planning import plan_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, RubricError
-from evalkit.evaluation.checked_arguments import try_rules
+from evalkit.evaluation.evaluation import try_rules
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.item_criteria import with_rows

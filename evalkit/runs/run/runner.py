@@ -15,11 +15,10 @@ from evalkit.runs.processes.lighteval_command import LIGHTEVAL, check_flags, lig
 from evalkit.runs.processes.run_owner import RUN_VARIABLE, environment_facts, kill_leftovers
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
-from evalkit.runs.run.pack_resolution import Resolution, resolve
-from evalkit.runs.run.run_database_rows import Ending
+from evalkit.runs.run.binding_tasks import Resolution, resolve
 from evalkit.runs.run.run_record import Run
 from evalkit.runs.run.run_results import read_findings
-from evalkit.runs.run.run_store import RunStore, close_run
+from evalkit.runs.run.run_store import Ending, RunStore, close_run
 
 _Value = TypeVar("_Value")
 

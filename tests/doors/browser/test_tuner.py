@@ -681,7 +681,7 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
 
 SLOW_PARTS = """\
 import time
-from evalkit.notebook.tuner.tuner_payload import PAYLOADS
+from evalkit.notebook.tuner.tuner_controller import PAYLOADS
 def late(payload):
     return lambda *given: (time.sleep(0.7), payload(*given))[1]
 PAYLOADS |= {name: late(PAYLOADS[name]) for name in ("page", "figures")}"""

@@ -10,9 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from evalkit.engine.batches.ticket import Ticket
+from evalkit.engine.batches.ticket import BatchRecord, State, Ticket, TicketRecord
 from evalkit.engine.batches.ticket_in_progress import OpenTicket
-from evalkit.engine.batches.ticket_record import BatchRecord, State, TicketRecord
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
 

@@ -28,7 +28,7 @@ from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import LoopThread, afetch, fetch
-from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
+from evalkit.engine.calls.pending_call import Outcome, Progress
 from evalkit.engine.calls.rate_limits import RateLimiter
 from evalkit.engine.providers import waits
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError

@@ -18,7 +18,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.event_loop import fetch
-from evalkit.engine.calls.outcomes_and_progress import Outcome
+from evalkit.engine.calls.pending_call import Outcome
 from evalkit.engine.calls.server_check import check_server
 from evalkit.errors import ConfigError
 

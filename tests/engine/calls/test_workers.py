@@ -15,8 +15,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
-from evalkit.engine.calls.pending_call import PendingCall
+from evalkit.engine.calls.pending_call import Outcome, PendingCall, Progress
 from evalkit.engine.calls.workers import Workers
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist

@@ -18,7 +18,7 @@ from evalkit.engine.calls import event_loop
 from evalkit.engine.judging.planning import plan_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.evaluation.past_evaluations import open_evaluation
+from evalkit.evaluation.evaluating import open_evaluation
 
 NAMED = ek.Rubric(
     id="named", inputs=["answer"], template="number@v1",

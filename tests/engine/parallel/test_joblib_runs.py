@@ -14,7 +14,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 import evalkit as ek
-from evalkit.engine.parallel.joblib_runs import run_parts
+from evalkit.engine.parallel.judging_files import run_parts
 from evalkit.errors import EvalkitWarning, MissingExtraError
 
 

@@ -17,7 +17,7 @@ from strict_page import Page
 
 import evalkit as ek
 from evalkit.core.formatting import count_of, figure
-from evalkit.evaluation.reports.provenance import provenance
+from evalkit.evaluation.reports.html_report import provenance
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
 pytest.importorskip("matplotlib")

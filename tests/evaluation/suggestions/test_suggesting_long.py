@@ -15,8 +15,8 @@ import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import CacheMiss, ConfigError, InputError, JudgeError, RubricError
 from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
-from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Edit, Refusal
+from evalkit.evaluation.suggestions.suggesting import read_edits
 from evalkit.stats.alignment.label_splits import held_out_looks
 
 RUBRIC = ek.Rubric(

@@ -38,13 +38,18 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import tasks as shipped
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, criterion_of
-from evalkit.lighteval.pollux.scores import score_answer
+from evalkit.lighteval.pollux.criteria_metric import score_answer
 from evalkit.lighteval.tasks import make_tasks, pollux_metric
-from evalkit.lighteval.tasks.instruction_rules import instructions_metric
 from evalkit.lighteval.tasks.pollux_tasks import criteria_file
-from evalkit.lighteval.tasks.refusals import is_refusal
 from evalkit.lighteval.tasks.sources import Place, data_folder, data_source, place_of, version_of
-from evalkit.lighteval.tasks.tool_calls import Call, check_calls, read_calls, score_calls
+from evalkit.lighteval.tasks.unjudged_metrics import (
+    Call,
+    check_calls,
+    instructions_metric,
+    is_refusal,
+    read_calls,
+    score_calls,
+)
 
 TYPES = ("problem_solving", "creative_writing", "editing", "recommendations", "code")
 JUDGED = {

@@ -17,7 +17,7 @@ import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.notebook.judgments.item_table import Query, page_of
 from evalkit.notebook.tuner.decision_sentence import decision_of, decision_texts, n_tried, running
-from evalkit.notebook.tuner.tuner_payload import figures_payload
+from evalkit.notebook.tuner.tuner_controller import figures_payload
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import rebase
 from evalkit.stats.comparison.decisions import Decision

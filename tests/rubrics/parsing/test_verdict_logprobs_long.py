@@ -23,12 +23,12 @@ from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judging.scores_from_logprobs import read_score
+from evalkit.engine.judging.replies_to_judgments import read_score
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
-from evalkit.gate.verdict_keys import verdict_parts
+from evalkit.gate.judgment import verdict_parts
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.parsing.verdict_logprobs import read_distribution

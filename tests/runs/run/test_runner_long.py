@@ -29,9 +29,9 @@ from evalkit.runs import Run, Runner, compare_runs, leaderboard
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.processes.lighteval_command import check_flags, lighteval_words
 from evalkit.runs.registry import Registry
-from evalkit.runs.run.pack_resolution import resolve
-from evalkit.runs.run.run_database_rows import Ending
+from evalkit.runs.run.binding_tasks import resolve
 from evalkit.runs.run.run_display import run_tables
+from evalkit.runs.run.run_store import Ending
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.engine.judging.who_answered import answer_notes
+from evalkit.engine.judging.replies_to_judgments import answer_notes
 from evalkit.errors import InputError
 
 SCALE = '{"codes":[0,1],"better":"high","pass_at":1}'

@@ -28,10 +28,9 @@ from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
 from evalkit.evaluation.lighteval_rows import sample_rows
 from evalkit.lighteval.run_cost_forecast import RunPlan, TaskPlan, plan_run
-from evalkit.notebook.runs.lighteval_run_samples import SampleQuery, Samples
 from evalkit.notebook.runs.run_form import RunForm
 from evalkit.notebook.runs.run_progress import Follower
-from evalkit.notebook.runs.run_view import run_payload
+from evalkit.notebook.runs.run_view import SampleQuery, Samples, run_payload
 from evalkit.rubrics.files import parse_yaml
 from evalkit.runs.contract.receipts import JudgeUsed, Receipt
 from evalkit.runs.contract.scoring_config import JudgeConfig, Scoring, ScoringConfig
@@ -379,7 +378,7 @@ def test_who_is_followed_no_more_tells_nothing(make, monkeypatch):
             callbacks.append(given)
             super().__init__(*args, **given)
 
-    monkeypatch.setattr("evalkit.notebook.runs.run_wizard_controller.Follower", Kept)
+    monkeypatch.setattr("evalkit.notebook.runs.run_wizard.Follower", Kept)
     wizard = make()
     first, second = (left_running(wizard.runner, owner=Owner.here(), model=f"model_name={name}") for name in "ab")
     wizard.follow(first.id)
@@ -421,7 +420,7 @@ def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
 def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path, monkeypatch):
     wizard, release = make(scoring_mode="jury", scoring_config=JURY), threading.Event()
     late = lambda *given, **options: (release.wait(300), plan_run(*given, **options))[1]  # noqa: E731
-    monkeypatch.setattr("evalkit.notebook.runs.run_wizard_controller.plan_run", late)
+    monkeypatch.setattr("evalkit.notebook.runs.run_wizard.plan_run", late)
     typed(wizard, samples="2")
     wizard.receive({"do": "save", "file": str(tmp_path / "jury.yaml")})
     release.set()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.runs.contract.imported_modules import imported_modules
+from evalkit.runs.registry.plugin_sources import imported_modules
 
 pytest.importorskip("sqlalchemy")
 
