@@ -78,9 +78,9 @@ class DecisionsClient(OpenAIClient):
             if len(questions) == 1 or not _has_too_many(answer):
                 return answer
             self._most = (len(questions) + 1) // 2
-        answers = {}
-        for first in range(0, len(questions), self._most):
-            some = _some(questions, first, first + self._most)
+        answers, most = {}, self._most  # another request, or a part of this one, may learn a lower limit meanwhile
+        for first in range(0, len(questions), most):
+            some = _some(questions, first, first + most)
             part_body = {**body, "questions": some}
             key = hashlib.sha256(orjson.dumps(part_body)).digest()
             answers[key] = answer = self._paid.get(key) or await self.answer(request, part_body)
