@@ -2,9 +2,9 @@
 
     python benchmarks/stated_forms.py [cases of each edge] [seed]
 
-Three generators know the truth. *Criteria* are in the stated form, with points, ids and prerequisites; into three of five
-go a field, list, mapping or column of random name that changes what they are worth, which must be an error. *Labels* are
-codes, words of levels, or true and false; into half go words or codes that the scale does not have, which must be an
+Three generators know the truth. *Criteria* are in the stated form, with points, ids and prerequisites; into three of
+five go a field, list, mapping or column of random name that changes what they are worth, which must be an error.
+*Labels* are codes or words of levels; into half goes a word or code that the scale does not have, which must be an
 error. *Columns* of random names hold codes, texts or a few values; where two fit a role, the card must propose neither.
 The exit code is 1 if one case of any edge is wrong. 10,000 cases of each by default take some five minutes.
 """
