@@ -2,7 +2,6 @@ from .lighteval_run import LightevalRun as LightevalRun
 from .lighteval_run import run_lighteval as run_lighteval
 from .metrics import judge_metric as judge_metric
 from .metrics import jury_metric as jury_metric
-from .pollux.criteria_metric import pollux_corpus as pollux_corpus
 from .pollux.criteria_metric import pollux_metric as pollux_metric
 from .pollux.llm_judge_metric import PolluxLLMJudgeMetric as PolluxLLMJudgeMetric
 from .pollux.prompts import _build_pollux_prompt_text as _build_pollux_prompt_text
@@ -15,4 +14,5 @@ from .pollux.replies import make_pollux_feedback_parser as make_pollux_feedback_
 from .pollux.replies import make_pollux_score_parser as make_pollux_score_parser
 from .pollux.replies import parse_pollux_feedback as parse_pollux_feedback
 from .pollux.replies import process_judge_response_pollux as process_judge_response_pollux
+from .pollux.scores import pollux_corpus as pollux_corpus
 from .run_cost_forecast import plan_run as plan_run

@@ -174,7 +174,7 @@ def _with_fields(message: Any, show: Collection[str], ignore: Collection[str]) -
 
 def is_result(message: Message) -> bool:
     """Whether a message is the result of a call."""
-    return "tool_call_id" in message or message["role"].lower() in _RESULT_ROLES
+    return _id(message.get("tool_call_id")) is not None or message["role"].lower() in _RESULT_ROLES
 
 
 def is_other(role: str) -> bool:
@@ -202,7 +202,9 @@ def text_of(part: Any) -> str | None:
     """The text of a part; None if it is no text."""
     if isinstance(part, str):
         return part
-    if not isinstance(part, Mapping) or part.get("type", "text") not in _TEXTS:
+    if not isinstance(part, Mapping) or not isinstance(part.get("type", "text"), str):
+        return None
+    if part.get("type", "text") not in _TEXTS:
         return None
     if "type" in part and len(part) == 1:  # its text is null
         return ""

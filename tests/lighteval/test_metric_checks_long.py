@@ -22,7 +22,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 from evalkit.lighteval import PolluxLLMJudgeMetric, judge_metric
 from evalkit.lighteval.metric_checks import cannot_run, nothing_judged, said_before
-from evalkit.lighteval.pollux.criteria_metric import pollux_corpus
+from evalkit.lighteval.pollux.scores import pollux_corpus
 
 
 def test_of_lightevals_own_metrics_only_the_broken_judge_is_refused():

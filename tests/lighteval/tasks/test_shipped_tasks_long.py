@@ -38,7 +38,7 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import tasks as shipped
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, criterion_of
-from evalkit.lighteval.pollux.criteria_metric import score_answer
+from evalkit.lighteval.pollux.scores import score_answer
 from evalkit.lighteval.tasks import make_tasks, pollux_metric
 from evalkit.lighteval.tasks.pollux_tasks import criteria_file
 from evalkit.lighteval.tasks.sources import Place, data_folder, data_source, place_of, version_of
