@@ -41,7 +41,7 @@ def _joined(parts: list[Any]) -> list[Any]:
     joined: list[Any] = []
     for block in parts:
         last = joined[-1] if joined else {}
-        if block.get("type") == last.get("type") == "text" and (block.pop("cited") | last["cited"]):
+        if block.get("type") == last.get("type") == "text" and (block.get("cited") or last.get("cited")):
             joined[-1] = {"type": "text", "text": last["text"] + block["text"], "cited": True}
         else:
             joined.append(block)

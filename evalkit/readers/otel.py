@@ -8,23 +8,23 @@ from typing import Any
 from evalkit.errors import InputError
 from evalkit.readers import blocks
 from evalkit.readers.records import TRACES, Reader
-from evalkit.readers.spans import Span, item, parsed, spans_by_trace
+from evalkit.readers.spans import Span, item, parsed, spans_by_trace, with_messages
 
 _ADVICE = "switch on the capture of messages: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only"
 _OF_FILES = {"image": "image", "audio": "audio", "video": "video"}
 
 
 def _read(rows: Any) -> list[Any]:
-    return [_item(trace, spans) for trace, spans in spans_by_trace(rows).items()]
+    return with_messages([_item(trace, spans) for trace, spans in spans_by_trace(rows).items()], _ADVICE)
 
 
-def _item(trace: str, spans: list[Span]) -> dict[str, Any]:
+def _item(trace: str, spans: list[Span]) -> dict[str, Any] | None:
     first: dict[str, Any] = {}
     for span in reversed(spans):
         first |= span.attributes
     columns = {"group_id": first.get("gen_ai.conversation.id"), "system_id": first.get("gen_ai.request.model")}
     tools = parsed(first.get("gen_ai.tool.definitions"))
-    return item(trace, (_history(span.attributes) for span in spans), _ADVICE, **columns, tools=tools)
+    return item(trace, (_history(span.attributes) for span in spans), **columns, tools=tools)
 
 
 def _history(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

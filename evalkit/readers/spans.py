@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.errors import InputError
+from evalkit.errors import EvalkitWarning, InputError, counted
 from evalkit.readers import blocks
 
 
@@ -57,7 +58,8 @@ def _value(value: Any) -> Any:
     """A value of OTLP: ``{"stringValue": "x"}``, ``{"arrayValue": {"values": […]}}`` …"""
     if not isinstance(value, Mapping):
         return value
-    kind, inner = next(iter(value.items()))
+    inner: Any
+    kind, inner = next(iter(value.items()), ("", None))
     if kind == "arrayValue":
         return [_value(entry) for entry in inner.get("values", ())]
     if kind == "kvlistValue":
@@ -89,15 +91,24 @@ def merged(histories: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]
     return listed
 
 
-def item(trace: str, histories: Iterable[Iterable[dict[str, Any]]], advice: str, **columns: Any) -> dict[str, Any]:
-    """A trace as an item.
+def item(trace: str, histories: Iterable[Iterable[dict[str, Any]]], **columns: Any) -> dict[str, Any] | None:
+    """A trace as an item; None if its spans have no messages, as those of a health check."""
+    listed = merged(histories)
+    return blocks.item(listed, item_id=trace, **columns) if listed else None
+
+
+def with_messages(items: list[dict[str, Any] | None], advice: str) -> list[dict[str, Any]]:
+    """The items of traces that have messages; a warning counts the others.
 
     Raises
     ------
     InputError
-        When its spans have no messages.
+        If none has.
     """
-    listed = merged(histories)
-    if not listed:
-        raise InputError(f"no span of trace {trace!r} has messages; {advice}")
-    return blocks.item(listed, item_id=trace, **columns)
+    with_any = [*filter(None, items)]
+    if not with_any:
+        raise InputError(f"no span has messages; {advice}")
+    if n_lost := len(items) - len(with_any):
+        fact = f"{counted(n_lost, 'trace')} of {len(items)} left out: no span of theirs has messages"
+        warnings.warn(f"{fact}; if one should, {advice}", EvalkitWarning, stacklevel=4)
+    return with_any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,13 +114,15 @@ def as_labels(
     rubric: RubricLike | None = None,
     criteria: Sequence[str] | None = None,
     inputs: Mapping[str, str] | None = None,
+    versions: Collection[str] = (),
 ) -> pd.DataFrame:
     """Human labels as the long labels table; a mapping is read from the columns of these items.
 
     A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
     those of the rubric). Decisions of a lead (`source` ``adjudicated``) are left out, with a warning: they are no
     further person. So are labels of other texts than those of the items, if the table has the column `text_hash`, and
-    labels on levels that have another code now, if it has `levels`; `inputs` are those of `judge`.
+    labels on levels that have another code now, if it has `levels`; `inputs` are those of `judge`. Labels that name a
+    rubric, a version or a system must be of these; of several `versions`, labels of one.
 
     Raises
     ------
@@ -135,8 +137,11 @@ def as_labels(
             return people
         rubric = rubric_of(rubric)
         _refuse_other_texts(labels, rubric, inputs or {})
-        heads = {"criterion": rubric.names, "rubric": rubric.id, "rubric_version": rubric.label}
-        people = of_judged(people, pd.DataFrame(heads))
+        heads = pd.DataFrame({"criterion": rubric.names, "rubric": rubric.id})
+        labels_of = pd.DataFrame({"rubric_version": [*(versions or [rubric.label])]})
+        people = of_judged(people, heads.merge(labels_of, how="cross"), two_sides=len(labels_of) > 1)
+        if isinstance(items, pd.DataFrame) and {"item_id", "system_id"} <= {*items.columns}:
+            people = of_judged(people, items[["item_id", "system_id"]])
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
         )
@@ -419,8 +424,8 @@ def _pairs_of(table: pd.DataFrame, key: str, by: str | None) -> pd.DataFrame:
         values = values.str.replace("@.*", "", regex=True)
     if key in ("rubric", "rubric_version") and "rubric" in table:
         values = values.where(table["rubric"].astype(object) != NO_RUBRIC)
-    values = values.astype(object)
-    return pd.DataFrame({"of": "" if by is None else table[by].astype("str").astype(object), key: values})
+    of = "" if by is None else by_value(table[by].astype("str")).astype(object)
+    return pd.DataFrame({"of": of, key: values.astype(object)})
 
 
 def _refuse_several(of_labels: pd.DataFrame, key: str, fact: str) -> None:

@@ -7,7 +7,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
@@ -20,9 +20,9 @@ import pandas as pd
 
 from evalkit.core.files import BOM, check_writable, whole
 from evalkit.core.reply_keys import canonical_json
-from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
+from evalkit.errors import EvalkitError, InputError, MissingExtraError, advise_extra, listed
 from evalkit.readers.finding import find
-from evalkit.readers.records import TRACES
+from evalkit.readers.records import TRACES, Reader
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, canonical, is_missing, refuse_columns
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.message_forms import with_fields
@@ -296,21 +296,33 @@ def load_items(
     >>> load_items([{"item_id": "a", "question": "When?", "answer": "In May."}])["answer"].tolist()
     ['In May.']
     """
-    rows: Any = source
     reader = None if form is None else find(form, TRACES)
-    if isinstance(source, (str, Path)):
-        opens = reader.opens if reader is not None and Path(source).is_file() else None
-        rows = opens(str(source)) if opens is not None else None
-        if rows is None:
-            rows = read_frame(source) if _is_file(source) else _load_hub(str(source), split=split, name=name)
-    if reader is not None:
-        rows = rows if isinstance(rows, list) else [*records(as_frame(rows))]
-        try:
-            rows = reader.read([canonical(row) for row in rows])
-        except InputError as problem:
-            raise InputError(f"reading the form {form!r}: {problem}") from None
+
+    def given() -> Any:
+        if not isinstance(source, (str, Path)):
+            return source
+        return read_frame(source) if _is_file(source) else _load_hub(str(source), split=split, name=name)
+
+    rows = given() if reader is None else _read_by(reader, source, given)
     items = as_items(rows, item_id=item_id)
     return with_fields(items, show, ignore) if show or ignore else items
+
+
+def _read_by(reader: Reader, source: Any, given: Callable[[], Any]) -> list[Any]:
+    """The items that a reader makes of a source; an error of its own becomes one that names it."""
+    try:
+        is_own_file = reader.opens is not None and isinstance(source, (str, Path)) and Path(source).is_file()
+        opened = reader.opens(str(source)) if reader.opens is not None and is_own_file else None
+        rows = given() if opened is None else opened
+        rows = rows if isinstance(rows, list) else [*records(as_frame(rows))]
+        return [*reader.read([canonical(row) for row in rows])]
+    except InputError as problem:
+        raise InputError(f"reading the form {reader.name!r}: {problem}") from None
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        if isinstance(problem, EvalkitError):
+            raise
+        fact = f"reading the form {reader.name!r}: something is not as it documents it ({problem!r})"
+        raise InputError(f"{fact}; name the form of these logs, or write their messages in OpenAI's form") from problem
 
 
 def _is_file(source: str | Path) -> bool:

@@ -131,9 +131,11 @@ def warn_of(unknown: Collection[str], where: str) -> None:
     if unknown:
         names = sorted(unknown)
         fact = f"{where}: judges are not shown the fields {listed(names, most=20)} of messages"
-        advice = (
-            f"to show one, ek.load_items(…, show=[{names[0]!r}]); to leave them out without this warning, ignore=[…]"
-        )
+        of_messages = [name for name in names if "." not in name]  # the others stand in calls and parts
+        advice = "write into the content what judges need"
+        if of_messages:
+            show = f"to show one, ek.load_items(…, show=[{of_messages[0]!r}])"
+            advice = f"{show}; to leave them out without this warning, ignore=[…]"
         warnings.warn(f"{fact}; {advice}", EvalkitWarning, stacklevel=2)
 
 
@@ -240,6 +242,7 @@ class _Reader:
         parts = content if isinstance(content, list) else [content] if content != "" or not before else []
         is_text = not (before or calls) and parts == (content or 0)
         is_text = is_text and all(text_of(part) is not None and shown_value(part) is part for part in parts)
+        self._note_fields(parts)
         shown_parts = [piece for part in [*before, *parts] for piece in _parts(part)]
         result = {"role": role, "content": content if is_text else _content(shown_parts, beside=bool(calls))}
         return result | ({"tool_calls": calls} if calls else {}) | _shown_beside(message, "name", "shown")
@@ -256,6 +259,13 @@ class _Reader:
         self._unknown.update(name for name, kind in kinds.items() if kind is None)
         return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 
+    def _note_fields(self, parts: list[Any]) -> None:
+        """Note the fields of parts that are shown as their text alone."""
+        for part in parts:
+            if isinstance(part, Mapping) and text_of(part) is not None:
+                further = {name for name, value in part.items() if value not in _EMPTY} - {"type", "text"}
+                self._unknown.update(f"content.{name}" for name in further)
+
     def _calls(self, message: Mapping[str, Any]) -> list[Message]:
         calls = message.get("tool_calls") or []
         if not isinstance(calls, list):
@@ -270,7 +280,8 @@ class _Reader:
         arguments: Any = inner.get("arguments", {"input": inner["input"]} if "input" in inner else {})
         if "arguments" not in inner and "input" not in inner and inner.keys() - _CALL_FIELDS:
             raise InputError(f"got the call {_brief(call)}")
-        self._unknown.update(f"tool_calls.{name}" for name in call.keys() - _CALL_FIELDS if call[name] not in _EMPTY)
+        further = {name for level in (call, inner) for name in level if level[name] not in _EMPTY}
+        self._unknown.update(f"tool_calls.{name}" for name in further - _CALL_FIELDS - {"input"})
         number = str(len(self._names) + 1)
         self._names[number] = self._open[number] = name = _clean(inner["name"])
         if (key := _id(call.get("id"))) is None:
@@ -288,6 +299,7 @@ class _Reader:
             waiting = self._open if key is None else self._without_id
             match = next((number for number, called in waiting.items() if called == name), None)
             number, is_early = match or number, is_early and match is None
+        self._note_fields(content)
         parts = [piece for part in content for piece in _parts(part, is_result=True)]
         role = message["role"]
         result: Message = {"role": "tool" if role == "function" else role, "content": _content(parts)}

@@ -11,7 +11,7 @@ import pytest
 from stories import FORMS, as_openai, story_of, told
 
 import evalkit as ek
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.readers import names
 from evalkit.tables.messages import messages_of, turns
 
@@ -66,8 +66,34 @@ def test_a_history_that_an_agent_shortened_and_repeated_words_are_kept() -> None
         "gen_ai.tool.call.id": "c", "gen_ai.tool.name": "look", "gen_ai.tool.call.result": '{"n": 1}'}}  # fmt: skip
     last = ek.load_items([*spans, tool], form="otel")["messages"][0][-1]
     assert last == {"role": "tool", "tool_call_id": "c", "name": "look", "content": {"n": 1}}
-    with pytest.raises(InputError, match="no span of trace 'x' has messages; switch on the capture of messages"):
-        ek.load_items([{"traceId": "x", "attributes": {"gen_ai.operation.name": "chat"}}], form="otel")
+    health = {
+        "traceId": "x",
+        "attributes": [{"key": "http.route", "value": {"stringValue": "/"}}, {"key": "a", "value": {}}],
+    }
+    with pytest.warns(EvalkitWarning, match="1 trace of 3 left out: no span of theirs has messages"):
+        assert set(ek.load_items([*spans, health], form="otel")["item_id"]) == {"t", "u"}
+    with pytest.raises(InputError, match="no span has messages; switch on the capture of messages"):
+        ek.load_items([health], form="otel")
+
+
+def test_what_a_reader_does_not_expect_is_an_error_that_names_it() -> None:
+    step = {"agent": "x", "steps": [{"source": "user", "message": "hi"}]}
+    with pytest.raises(
+        InputError, match=r"reading the form 'atif': something is not as it documents it \(AttributeError"
+    ):
+        ek.load_items([step], form="atif")
+    document = {"type": "document", "source": {"type": "text", "data": "The rules."}}
+    said = [{"role": "user", "content": [document, {"type": "text", "text": "Which?"}]}]
+    assert ek.load_items([{"messages": said}], form="anthropic")["messages"][0][0]["content"] == "The rules.\nWhich?"
+
+
+def test_fields_beside_a_text_and_in_a_call_are_named() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "refund", "arguments": "{}", "usd": 900}}
+    chat = [{"role": "user", "content": "Refund?"}, {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "done", "amount": 5}]}]  # fmt: skip
+    items = [{"item_id": "a", "conversation": chat}]
+    with pytest.warns(EvalkitWarning, match=r"'content.amount', 'tool_calls.usd' of messages; write into the content"):
+        ek.judge(items, "conversation_quality", "fake:strict", samples=1)
 
 
 FOREIGN: list[tuple[Any, str]] = [

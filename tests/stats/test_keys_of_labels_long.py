@@ -98,3 +98,26 @@ def test_what_the_table_does_not_say_is_noted_or_refused() -> None:
         two = pd.concat([LABELS.assign(**{key: "a"}), LABELS.assign(**{key: "b"})])
         with pytest.raises(InputError, match=f"says 'a', 'b' for {where}, and the table that was judged has no"):
             ek.align(judged, two)
+
+
+def test_evaluations_know_their_versions_and_systems(tmp_path: Any) -> None:
+    items = [
+        {"item_id": name, "question": "q", "answer": f"a {name}", "context": ["a"], "system_id": "new"} for name in IDS
+    ]
+    first = ek.load_rubric("faithfulness")
+    before, after = (
+        ek.evaluate(items, rubric, "fake:strict", samples=1, cache=tmp_path)
+        for rubric in (first, first.edit("faithfulness", scale={1: "one claim"}))
+    )
+    labels = LABELS.assign(criterion="faithfulness", label=LABELS["label"].map({0: "0", 1: "2"}))
+    for version in (before.rubric.label, after.rubric.label):
+        assert ek.compare(before, after, labels=labels.assign(rubric_version=version)).table["n_paired"].tolist() == [
+            12
+        ]
+    with pytest.raises(
+        InputError, match=r"says 'v0' for the criterion 'faithfulness', which was judged by 'v1', 'v1\+"
+    ):
+        ek.compare(before, after, labels=labels.assign(rubric_version="v0"))
+    assert ek.align(before, labels.assign(system_id="new"))["n_labelled"].tolist() == [12]
+    with pytest.raises(InputError, match="says 'old' for item 'i0', and the table that was judged has 'new'"):
+        ek.align(before, labels.assign(system_id="old"))

@@ -124,6 +124,7 @@ RAISED = (
     Raise("plots", 2, "rows without an item, or with one key"),
     Raise("notebook", 10, "labels that were added after a decision was shown"),
     Raise("tables", 2, "parts of a message whose type is no text"),
+    Raise("tables", 18, "errors of readers of traces, fields of parts and calls that are not shown"),
 )
 
 

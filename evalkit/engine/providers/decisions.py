@@ -5,7 +5,6 @@ One request holds the questions of one prompt. The body of the answer is stored 
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +40,7 @@ def connect(judge: Judge) -> DecisionsClient:
 
 
 class DecisionsClient(OpenAIClient):
-    """One server of decision models. A server's limit on questions is learned from its first refusal."""
+    """One server of decision models."""
 
     endpoint = "/decisions"
     content = "input"
@@ -52,8 +51,6 @@ class DecisionsClient(OpenAIClient):
         self.supports_n = False
         is_endpoint = base_url.partition("?")[0].rstrip("/").endswith(_ENDPOINTS)
         self._path = "" if is_endpoint else self.endpoint
-        self._most: int | None = None
-        self._paid: dict[bytes, Answer] = {}  # by what was sent: parts of a request whose other parts are missing
 
     def body(self, request: Request, *_: Any) -> tuple[dict[str, Any], None]:
         """The JSON body: the content, and the questions, named ``c1``, ``c2`` …"""
@@ -71,33 +68,16 @@ class DecisionsClient(OpenAIClient):
         ]
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
-        """Send the questions; in several requests, if there are more than the server takes in one."""
-        questions = body["questions"]
-        if self._most is None or len(questions) <= self._most:
-            answer = await self._post(request, body)
-            if len(questions) == 1 or not _has_too_many(answer):
-                return answer
-            self._most = (len(questions) + 1) // 2
-        answers, most = {}, self._most  # another request, or a part of this one, may learn a lower limit meanwhile
-        for first in range(0, len(questions), most):
-            some = _some(questions, first, first + most)
-            part_body = {**body, "questions": some}
-            key = hashlib.sha256(orjson.dumps(part_body)).digest()
-            answers[key] = answer = self._paid.get(key) or await self.answer(request, part_body)
-            if not 200 <= answer.status < 300:
-                return answer
-            self._paid[key] = answer
-        for key in answers:
-            self._paid.pop(key, None)
-        return _merged([*answers.values()])
-
-    async def _post(self, request: Request, body: Mapping[str, Any]) -> Answer:
+        """Send the questions of a prompt in one request."""
         return await self.send(self._path, orjson.dumps(body), timeout_s=request.judge.timeout_s)
 
     def problem(self, answer: Answer, request: Request, body: Mapping[str, Any]) -> ProviderError:
         """The error of an answer with an error status."""
         problem = problem_of(answer, request.judge, {"messages": [], **body}, key_of(request.judge))
-        return self._with_wire(problem, ErrorText.of(json_of(answer.content)).param in ("input", "state"))
+        param = ErrorText.of(json_of(answer.content)).param
+        if answer.status in _TOO_MANY and param == "questions" and len(body["questions"]) > 1:
+            problem.detail += f"; it has {len(body['questions'])} questions: pass a lower number as criteria_per_call="
+        return self._with_wire(problem, param in ("input", "state"))
 
     def _with_wire(self, problem: ProviderError, is_other: bool) -> ProviderError:
         if is_other and self.other_provider in PROVIDERS:
@@ -127,33 +107,3 @@ class DecisionsClient(OpenAIClient):
                 created=time.time(),
             )
         ]
-
-
-def _some(questions: Any, first: int, end: int) -> Any:
-    """Those of the questions, a list or a mapping by name, from one place to another."""
-    if isinstance(questions, list):
-        return questions[first:end]
-    return dict([*questions.items()][first:end])
-
-
-def _has_too_many(answer: Answer) -> bool:
-    """Whether an error is about the questions as a whole: there are more than the server takes."""
-    return answer.status in _TOO_MANY and ErrorText.of(json_of(answer.content)).param == "questions"
-
-
-def _merged(answers: list[Answer]) -> Answer:
-    """The answers of several requests about one content as one."""
-    bodies = [json_of(answer.content) for answer in answers]
-    if not all(isinstance(body, dict) and isinstance(body.get("answers"), (list, dict)) for body in bodies):
-        return answers[0]
-    merged, counts = dict(bodies[0]), [body.get("usage") for body in bodies]
-    if isinstance(merged["answers"], list):
-        merged["answers"] = [answer for body in bodies for answer in body["answers"]]
-    else:
-        merged["answers"] = {name: answer for body in bodies for name, answer in body["answers"].items()}
-    merged["usage"] = None
-    if all(isinstance(count, dict) for count in counts):
-        merged["usage"] = {
-            name: sum(count.get(name) or 0 for count in counts) for name in ("input_tokens", "output_tokens")
-        }
-    return answers[0]._replace(content=orjson.dumps(merged))

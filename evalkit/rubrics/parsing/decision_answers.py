@@ -101,13 +101,15 @@ class DecisionParser:
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise UnreadableError(f"expected a list of answers, got {_shown(rows)}")
         places = [f"c{number}" for number in range(1, len(group) + 1)]
-        names = [places[group.index(self.name)], *({self.name} - {*places})]
+        place = places[group.index(self.name)]
+        is_of_others = {row.get("name") for row in rows} - {*places, *group}  # then places say nothing
+        names = [self.name] if is_of_others else [place, *({self.name} - {*places})]
         if len(group) == 1 and len(rows) == 1 and rows[0].get("name") is None:
             return dict(rows[0])
         matches = [row for row in rows if row.get("name") in names]
         if len(matches) != 1:
             n = "no answer" if not matches else f"{len(matches)} answers"
-            raise UnreadableError(f"{n} to the question {names[0]} among {_shown(rows)}")
+            raise UnreadableError(f"{n} to the question {place} ({self.name}) among {_shown(rows)}")
         return dict(matches[0])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,18 +47,20 @@ JudgedLike = pd.DataFrame | HasVotes
 """Votes or scores; an evaluation: then its votes, with its items and clusters."""
 
 
-def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | None = None) -> pd.DataFrame:
+def labels_for(
+    judged: object, labels: LabelsLike, criteria: Sequence[str] | None = None, versions: Collection[str] = ()
+) -> pd.DataFrame:
     """The long labels table; a mapping is read from the items of an evaluation.
 
     Raises
     ------
     InputError
-        For a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria`.
+        For a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria` and `versions`.
     """
     if isinstance(judged, (pd.DataFrame, pd.Series)):  # whose `items` are others
         return as_labels(labels, criteria=criteria)
     items, rubric, inputs = (getattr(judged, name, None) for name in ("items", "rubric", "inputs"))
-    return as_labels(labels, items, rubric, criteria, inputs=inputs)
+    return as_labels(labels, items, rubric, criteria, inputs, versions)
 
 
 def of_items(labels: pd.DataFrame, judged: pd.DataFrame, after: pd.DataFrame | None = None) -> pd.DataFrame:

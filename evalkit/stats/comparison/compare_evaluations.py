@@ -228,7 +228,9 @@ def labels_of_sides(
     else:  # the side whose items hold label columns: an evaluation, `after` first
         has_items = not isinstance(after, pd.DataFrame) and hasattr(after, "items")
         criteria = list(map(str, votes["criterion"].unique()))
-        people, note = take_part(labels_for(after if has_items else before, labels, criteria), None)
+        versions = {str(name) for side in sides for name in side.votes["rubric_version"].unique()}
+        people = labels_for(after if has_items else before, labels, criteria, sorted(versions))
+        people, note = take_part(people, None)
     if people is not None:
         people = of_items(people, votes, sides[1].votes)
     return None if people is None or people.empty else people, note

@@ -148,21 +148,17 @@ def test_an_unreadable_answer_shows_what_came_and_is_not_repaired(tmp_path: Path
     assert table["explanation"].str.contains("expected an answer of the type").all()
 
 
-@pytest.mark.parametrize(("most", "parts"), [(4, [4, 3, 4, 3]), (1, [1] * 14)])
-def test_groups_larger_than_the_server_takes_are_divided_and_paid_once(tmp_path: Path, most: int, parts: list[int]):
+def test_more_questions_than_the_server_takes_are_refused_with_the_way_out(tmp_path: Path):
     rubric = ek.Rubric(
         id="many", inputs=["letter", "reply"],
         criteria=[{"name": f"n{n}", "scale": {0: "No", 1: "Yes"}} for n in range(7)],
     )  # fmt: skip
-    with decider(most=most) as (server, model):
-        table = judged(tmp_path, at(server), items_with(WARM, "x"), rubric, criteria_per_call="all", concurrency=1)
-    assert table["error"].isna().all()
-    assert table["pass_prob"].isna().all()
+    with decider(most=4) as (server, model):
+        with pytest.raises(ek.errors.JudgeError, match="7 questions: pass a lower number as criteria_per_call="):
+            judged(tmp_path, at(server), items_with(WARM), rubric, criteria_per_call="all")
+        table = judged(tmp_path, at(server), items_with(WARM, "x"), rubric, criteria_per_call=4)
     assert table["score"].tolist() == [0.75] * 7 + [0.0] * 7
-    assert [len(body["questions"]) for body in model.asked] == parts
-    assert len(server.seen) == len(parts) + {4: 1, 1: 3}[most]  # 7, 4 and 2 are refused once
-    n_parts = len(parts) // 2
-    assert table["cost_usd"].tolist() == pytest.approx([(100 * n_parts + 70) / 1e6] * 14)
+    assert [len(body["questions"]) for body in model.asked] == [4, 3, 4, 3]
 
 
 def test_an_items_own_criteria_are_questions(tmp_path: Path):

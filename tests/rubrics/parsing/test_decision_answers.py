@@ -38,6 +38,13 @@ def test_the_mass_of_each_code_whatever_score_and_confidence_say():
     assert shares == {"1": 0.0, "true": 0.5, "2": 0.5}
 
 
+def test_a_whole_response_is_read_by_the_names_of_criteria_alone():
+    one, two = ({"type": "predicate", "name": name, "probability": share} for name, share in (("c1", 0.9), ("c2", 0.2)))
+    assert DecisionParser(YES_NO, "c2", ("c1", "c2")).shares(whole(one, two))[1] == 0.2
+    assert DecisionParser(YES_NO, "polite")(whole(one, two)).error == "unreadable"  # which of them it is nobody said
+    assert DecisionParser(YES_NO, "polite").shares(whole(one | {"name": "kind"}, two | {"name": "polite"}))[1] == 0.2
+
+
 @pytest.mark.parametrize("total", [0.97, 1.03, 1.05])
 def test_rounded_probabilities_are_made_to_sum_to_one(total: float):
     ten = Scale.of(dict.fromkeys(range(10), ""))
@@ -57,10 +64,10 @@ def test_rounded_probabilities_are_made_to_sum_to_one(total: float):
         ([levels(0.1, 0.2, 0.7, labels=("-2", "?", "2"))], THREE, "one probability for each"),
         ([levels(0.1, 0.2, 0.7, probabilities={"0": 1.0})], THREE, "no list of probabilities"),
         ([levels(0.1, 0.2, 0.7, type="choice")], THREE, "expected an answer of the type 'score'"),
-        ([levels(0.1, 0.2, 0.7, name="c2")], THREE, "no answer to the question c1"),
-        ([], THREE, "no answer to the question c1"),
-        ([levels(0.1, 0.2, 0.7), levels(0.7, 0.2, 0.1)], THREE, "2 answers to the question c1"),
-        ([levels(0.1, 0.2, 0.7, name=None)] * 2, THREE, "no answer to the question c1"),
+        ([levels(0.1, 0.2, 0.7, name="c2")], THREE, "no answer to the question c1 (a)"),
+        ([], THREE, "no answer to the question c1 (a)"),
+        ([levels(0.1, 0.2, 0.7), levels(0.7, 0.2, 0.1)], THREE, "2 answers to the question c1 (a)"),
+        ([levels(0.1, 0.2, 0.7, name=None)] * 2, THREE, "no answer to the question c1 (a)"),
         ([words(("1", 0.5), ("1", 0.1), ("2", 0.4))], WORDS, "one probability for each of 1, true, 2"),
         ([words(("1", 0.5), (True, 0.1), ("2", 0.4))], WORDS, "one probability for each"),
         ([words(("1", 0.5), ("true", 0.1), ("2", 0.2), ("3", 0.2))], WORDS, "one probability for each"),
