@@ -89,8 +89,9 @@ def test_what_a_reader_does_not_expect_is_an_error_that_names_it() -> None:
 
 def test_fields_beside_a_text_and_in_a_call_are_named() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "refund", "arguments": "{}", "usd": 900}}
+    done = [{"type": "text", "text": "done", "amount": 5}]
     chat = [{"role": "user", "content": "Refund?"}, {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "done", "amount": 5}]}]  # fmt: skip
+            {"role": "tool", "tool_call_id": "1", "content": done}]  # fmt: skip
     items = [{"item_id": "a", "conversation": chat}]
     with pytest.warns(EvalkitWarning, match=r"'content.amount', 'tool_calls.usd' of messages; write into the content"):
         ek.judge(items, "conversation_quality", "fake:strict", samples=1)
