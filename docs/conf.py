@@ -52,7 +52,7 @@ _TREES = {
     "docs/notebooks": ("/notebooks/*",),
     "docs/how-to": (
         "tuner", *(page.stem for page in sorted(_DOCS.glob("label-*.md"))), "improving", "measure-chance", "rubrics",
-        "item-criteria", "agents", "judges", "local-models", "asking", "decisions", "own-tables", "compose",
+        "item-criteria", "agents", "judges", "calls", "local-models", "asking", "decisions", "own-tables", "compose",
         "imported",
         "share-cache", "batches", "scale", "judge-bias", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
     ),
@@ -87,8 +87,9 @@ _SEARCHES = {
     "docs/item-criteria": "own criteria; criteria per item; checklist; HealthBench; PaperBench; points",
     "docs/agents": "agent; trace; trajectory; tool calls; OpenTelemetry; OpenInference; Phoenix; Langfuse; LangSmith; "
                    "MLflow; ATIF; Codex; Claude Code; Responses API; LangChain",
-    "docs/judges": "API key; choose a judge; OpenAI; Azure; Gemini; OpenRouter; rate limit; retry; timeout; budget; "
-                   "spending limit; max cost; price; prices; cost of a run; seed; resume; custom function",
+    "docs/judges": "API key; choose a judge; OpenAI; Azure; Gemini; OpenRouter; gateway; custom function",
+    "docs/calls": "rate limit; retry; timeout; budget; spending limit; max cost; price; prices; cost of a run; seed; "
+                  "resume; error 429; concurrency",
     "docs/local-models": "Ollama; vLLM; llama.cpp; LM Studio; self-hosted; Hugging Face model; GPU; open-weight model; "
                          "without an API key",
     "docs/asking": "log probabilities; logprobs; expected score; chain of thought; reference answer; G-Eval",
