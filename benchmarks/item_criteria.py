@@ -5,8 +5,8 @@
     EVALKIT_DATA=FOLDER python benchmarks/item_criteria.py halo
 
 `time` makes verdicts in the shape of 32 HealthBench runs (200 prompts with 3 to 40 criteria, negative points, axes; by
-default 75,306) and times each step from the items to the figures; with 1,000,000 it shows the growth (4 s of computing and
-.5 GB, 46 s and 4.7 GB). The exit code is 1 if the 75,306 take over 8 s of computing or 1.5 GB.
+default 75,306) and times each step from the items to the figures; with 1,000,000 it shows the growth (4 s of computing
+and .5 GB, 46 s and 4.7 GB). The exit code is 1 if the 75,306 take over 8 s of computing or 1.5 GB.
 
 `coverage` draws prompts from a population whose figures are known. Printed is the share of rounds whose 95 % interval
 holds the true figure: of the mean score (runs repeated 1 to 4 times, unequal numbers of criteria, negative points), of
@@ -23,9 +23,9 @@ code is 1 if a share is off by more than 2 points and what the rounds leave open
     best at 4, 8 where most prompts are passed         .925, .870, with a note
 
 The last row is what remains: where nearly all prompts have the same worst or best, the interval is too narrow. `worst`
-and `best` of `summarize` held the mean of the complete verdicts in all rounds, where a negative criterion that is met was
-lost fifteen times as often as one that is not; the mean of the complete items was .06 too high there, the renormalised
-one .09.
+and `best` of `summarize` held the mean of the complete verdicts in all rounds, where a negative criterion that is met
+was lost fifteen times as often as one that is not; the mean of the complete items was .06 too high there, the
+renormalised one .09.
 
 `halo` reads the recorded verdicts of DevAI (one requirement per call, 90 items) and prints how alike verdicts on one
 item are, the judge's and people's. No replies to several requirements at once are recorded, so a halo is planted: some
