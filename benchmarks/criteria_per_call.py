@@ -2,7 +2,12 @@
 
 Each item has an answer of 300 words. A fifth of the calls fail (429, 500, connection reset), and nothing is paid twice.
 Then items with 4 to 20 criteria of their own, apart and eight per call, 3 % of the replies unreadable: a first run,
-and a second one, which asks alone what replies on several left out.
+and a second one, which asks alone what replies on several left out. At the prices of gpt-4o-mini:
+
+    criteria per call    calls    tokens in    tokens out    US$      criteria scored    items scored
+    1                    2,455    1,705,320    44,190        0.282    97.0 %             69.5 %
+    8                      396      362,412    47,141        0.083    98.3 %             96.0 %
+    8, run again           435      389,502    47,843        0.087    99.8 %             97.5 %
 """
 
 from __future__ import annotations

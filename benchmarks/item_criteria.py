@@ -5,19 +5,38 @@
     EVALKIT_DATA=FOLDER python benchmarks/item_criteria.py halo
 
 `time` makes verdicts in the shape of 32 HealthBench runs (200 prompts with 3 to 40 criteria, negative points, axes; by
-default 75,306) and times each step from the items to the figures; with 1,000,000 it shows the growth. The exit code is
-1 if the 75,306 take over 8 s of computing or 1.5 GB.
+default 75,306) and times each step from the items to the figures; with 1,000,000 it shows the growth (4 s of computing
+and .5 GB, 46 s and 4.7 GB). The exit code is 1 if the 75,306 take over 8 s of computing or 1.5 GB.
 
 `coverage` draws prompts from a population whose figures are known. Printed is the share of rounds whose 95 % interval
 holds the true figure: of the mean score (runs repeated 1 to 4 times, unequal numbers of criteria, negative points), of
 agreement and kappa (30 tasks with 21 pairs each, as in DevAI; with clusters of tasks and without), of worst and best at
 k (76 prompts, 16 runs); and the share in which worst and best hold the mean of complete verdicts, where verdicts are
 missing by what they are. 100 rounds by default, seconds; 1,000 take some six minutes. All seeds are fixed. The exit
-code is 1 if a share is off by more than 2 points and what the rounds leave open.
+code is 1 if a share is off by more than 2 points and what the rounds leave open. With 400 rounds it printed:
+
+    mean of 30, 60, 200 prompts                        .938, .945, .955
+    the same, with repeats taken for items             .790, .793, .833
+    accuracy, kappa of 630 pairs in 30 tasks           .965, .963
+    the same, with pairs taken for independent         .860, .850
+    worst at 1, 4, 8 of 16 runs (76 prompts)           .955, .950, .940
+    best at 4, 8 where most prompts are passed         .925, .870, with a note
+
+The last row is what remains: where nearly all prompts have the same worst or best, the interval is too narrow. `worst`
+and `best` of `summarize` held the mean of the complete verdicts in all rounds, where a negative criterion that is met
+was lost fifteen times as often as one that is not; the mean of the complete items was .06 too high there, the
+renormalised one .09.
 
 `halo` reads the recorded verdicts of DevAI (one requirement per call, 90 items) and prints how alike verdicts on one
 item are, the judge's and people's. No replies to several requirements at once are recorded, so a halo is planted: some
-verdicts are replaced by the impression of the item, which is true with the share of its requirements that are met.
+verdicts are replaced by the impression of the item, which is true with the share of its requirements that are met. The
+recorded judge has a correlation of .22 [.12, .32], people of .23 [.12, .33]. With a planted halo:
+
+    replaced    correlation_change      agreement_change
+    none        -.02 [-.05, .02]        -.01 [-.02, .00]
+    10 %         .00 [-.04, .04]        -.04 [-.06, -.02]
+    20 %         .01 [-.05, .08]        -.06 [-.08, -.03]
+    40 %         .13 [.02, .23]         -.13 [-.16, -.10]
 """
 
 from __future__ import annotations
