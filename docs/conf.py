@@ -75,7 +75,7 @@ _SEARCHES = {
                     "false negatives; accuracy; coverage; metrics explained; glossary",
     "docs/statistics": "confidence interval; inter-rater reliability; Krippendorff's alpha; Fleiss; Gwet; Dawid-Skene; "
                        "majority vote; how many samples; clusters",
-    "docs/people": "agreement with people; human agreement; annotators; Cohen's kappa; held-out labels; ties; alt-test; "
+    "docs/people": "agreement with people; Cohen's kappa; false pass; ties; abstain; alt-test; replace a person; "
                    "threshold; value of a jury",
     "docs/comparing": "significance test; p-value; McNemar; noise floor; compare versions; keep a version; model changed; "
                       "drift",
