@@ -77,8 +77,8 @@ _SEARCHES = {
                        "majority vote; how many samples; clusters",
     "docs/people": "agreement with people; Cohen's kappa; false pass; ties; abstain; alt-test; replace a person; "
                    "threshold; value of a jury",
-    "docs/comparing": "significance test; p-value; McNemar; noise floor; compare versions; keep a version; model changed; "
-                      "drift",
+    "docs/comparing": "significance test; p-value; McNemar; noise floor; compare versions; keep a version; "
+                      "model changed; drift",
     "docs/pairs": "rank systems; Bradley-Terry; win rate; pairwise; order of answers",
     "docs/calibration": "how many labels; which items to label; few labels; prediction-powered inference; calibration",
     "docs/tuner": "keyboard shortcuts; shortcut keys; annotation; label items; prompt engineering; edit a rubric; "
