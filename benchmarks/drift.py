@@ -6,6 +6,13 @@
 are clear, some are not. In "clusters", four items share it. Where the judge changed, the chance of that share of the
 items (or clusters) is turned round. It prints a line per setting; the exit code is 1 if more than 6.5 % of the runs
 (1,000 of them) are false alarms.
+
+How often the status is `changed`, of 500 runs:
+
+| share of the items that changed | 0 % | 5 % | 10 % | 20 % | 30 % |
+| --- | --- | --- | --- | --- | --- |
+| single items | 3.8 % | 42 % | 83 % | 99.6 % | 100 % |
+| clusters of four that change together | 4.4 % | 42 % | 62 % | 94 % | 98 % |
 """
 
 from __future__ import annotations

@@ -7,6 +7,17 @@ that fix as much as they break, printed is the share that is kept at any look: b
 tuner does it, by the interval at the first look and by the evidence at the later ones. The last column is how often the
 tuner keeps an edit that is better on 8 of 100 items (on 4, if only 4 change). All seeds are fixed. The exit code is 1
 if the tuner keeps more than 5 % of edits that are no better (4 %, and what 2,000 rounds leave open).
+
+Of 400 rounds:
+
+| changed | groups of | false *Keep*: interval alone | false *Keep*: tuner | kept if better on 8 of 100 (or 4) |
+| --- | --- | --- | --- | --- |
+| 4 % | 1 | .060 | .005 | 1.00 |
+| 4 % | 5 | .033 | .000 | .09 |
+| 10 % | 1 | .120 | .018 | 1.00 |
+| 10 % | 5 | .065 | .010 | .55 |
+| 30 % | 1 | .145 | .033 | .77 |
+| 30 % | 5 | .142 | .022 | .16 |
 """
 
 from __future__ import annotations

@@ -10,6 +10,21 @@ holds the truth, mean width.
 `python benchmarks/one_order.py [ROUNDS]` (default 1,000: a standard error of .7 points of coverage; `--quick` 200). A
 coverage of `order_mean` under 93 % by more than two standard errors where it is promised is marked and fails the
 benchmark.
+
+Bias, coverage and mean width, of 1,000 rounds with 30 % of the pairs lacking an order:
+
+| what is missing | `win_rate` | `order_mean` | if one order were enough |
+| --- | --- | --- | --- |
+| 30 % of AB | −.001, 95 %, .09 | −.001, 95 %, .08 | −.05, 30 %, .08 |
+| 30 % of BA, and the judge always takes the first answer | 0, 100 %, .12 | 0, 100 %, .10 | +.15, 0 %, .05 |
+| 10 % of AB, 30 % of BA | −.001, 95 %, .09 | −.001, 96 %, .09 | +.04, 65 %, .08 |
+| 30 % of BA, mostly if the answers are nearly equal | −.001, 95 %, .09 | +.007, 95 %, .09 | +.06, 18 %, .08 |
+| 30 % of AB, the same, and A is better on average | +.03, 74 %, .09 | +.007, 99 %, .12 | −.06, 16 %, .08 |
+| 30 % of AB, mostly if A is better | −.07, 14 %, .09 | −.03, 96 %, .15 | −.05, 30 %, .08 |
+| 30 % of BA, the same, and A is better on average | −.06, 18 %, .09 | −.04, 88 %, .12 | +.04, 51 %, .07 |
+
+Without the allowance for the difference between the orders, the coverage of `order_mean` would be 93 % in the rows on
+nearly equal answers, and 50 to 65 % in the last two.
 """
 
 from __future__ import annotations

@@ -6,6 +6,23 @@ is right up to noise, but for rare large errors. 30, 60 and 100 items are labell
 same where one more error of one step is allowed for (of 0 on interval scales), and the width of the labels alone.
 *Half* allows for errors up to half the scale, as ordinal scales do by default: nothing is promised for larger ones. A
 cell under 93 % by more than two standard errors where it is promised is marked and fails the benchmark.
+
+Of 1,000 rounds:
+
+| judge, largest error | 30 labels | 60 labels | 100 labels |
+| --- | --- | --- | --- |
+| noise of 10; 100 | 100 %, 15.4 (97 %, 7.4) | 100 %, 8.5 (98 %, 5.4) | 99.8 %, 6.0 (99 %, 4.6) |
+| noise of 10; 50 | 99 %, 10.1 | 99.6 %, 6.3 | 99 %, 5.0 |
+| off by 50 on 3 %; 100 | 100 %, 15.1 (91 %, 6.4) | 99.9 %, 8.3 (97 %, 4.9) | 100 %, 5.6 (98 %, 4.0) |
+| off by 100 on 2 %; 100 | 100 %, 16.2 (75 %, 8.3) | 99 %, 9.4 (84 %, 6.5) | 99 %, 6.3 (91 %, 4.9) |
+| off by 100 on 5 %; 100 | 99.7 %, 18.4 (85 %, 12.4) | 95 %, 10.9 (92 %, 9.0) | 99 %, 7.2 (97 %, 6.0) |
+| off by 100 on 5 %; 50 (not promised) | 92 %, 14.2 | 94 %, 9.6 | 98 %, 6.4 |
+| 1-5: off by 2 on 3 %; 2 | 99.7 %, .38 (100 %, .30) | 99.8 %, .24 (99 %, .21) | 99.6 %, .18 (99 %, .17) |
+| 1-5: off by 4 on 3 %; 4 | 100 %, .69 (83 %, .44) | 99 %, .41 (88 %, .32) | 98 %, .27 (95 %, .23) |
+| 1-5: off by 4 on 3 %; 2 (not promised) | 97 %, .50 | 91 %, .34 | 95 %, .24 |
+
+Labels alone have mean widths of 16, 11 and 8.7. A judge with ordinary noise only pays with an interval that is 2.0, 1.6
+and 1.3 times as wide; with `largest_error` of half the width, 1.4, 1.2 and 1.1 times.
 """
 
 from __future__ import annotations

@@ -7,6 +7,21 @@ G − 1. Accuracy and kappa: two raters who are right on 85 and 80 % of the item
 cluster. `python benchmarks/unequal_clusters.py [ROUNDS]` (default 1,000; `--quick` 200): coverage in % and mean width,
 for both. A cell of the rule under 93 % by more than two standard errors is marked and fails the benchmark, but for one
 cluster with half of the items, for which nothing is promised.
+
+Coverage and mean width at an intraclass correlation of .36, of 1,000 rounds; *plain* is the rule in brackets:
+
+| clusters (G_eff) | pass rate of .95 | plain | mean score | plain | kappa | plain |
+| --- | --- | --- | --- | --- | --- | --- |
+| 20 of three (20) | 97 %, .17 | 96 %, .16 | 96 %, .70 | 96 %, .70 | 97 %, .62 | 96 %, .62 |
+| 60 of 1 to 9 (47) | 94 %, .09 | 90 %, .08 | 95 %, .40 | 94 %, .39 | 96 %, .34 | 96 %, .34 |
+| 25 Pareto (7.6) | 93 %, .23 | 79 %, .13 | 96 %, .93 | 89 %, .75 | 95 %, .76 | 92 %, .67 |
+| 60 Pareto (13) | 96 %, .19 | 88 %, .11 | 96 %, .72 | 88 %, .58 | 95 %, .58 | 94 %, .54 |
+| 200 Zipf (19) | 98 %, .14 | 80 %, .08 | 98 %, .58 | 89 %, .47 | 95 %, .44 | 93 %, .41 |
+| one has a quarter (14) | 97 %, .17 | 88 %, .09 | 99.5 %, .70 | 91 %, .51 | 96 %, .52 | 94 %, .48 |
+| one has half (4) | 92 %, .35 | 78 %, .10 | 99.8 %, 1.14 | 70 %, .55 | 99 %, 1.01 | 94 %, .68 |
+
+Over all kinds but the last, the coverage of pass rates was 92.8 to 99.1 %, of means 93.9 to 99.5 %, of accuracy 93.7 to
+99.2 % and of kappa 93.9 to 97.9 %.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _TREES = {
         "imported",
         "share-cache", "batches", "scale", "judge-bias", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
     ),
-    "docs/figures": ("statistics", "calibration"),
+    "docs/figures": ("statistics", "people", "comparing", "pairs", "calibration"),
     "docs/reference": (
         "api/index", "command-line", "cache", "registry", "runs", "lighteval-tasks", "metric-list", "pollux",
         "security", "architecture", "adr/*", "/cache/README", "/CHANGELOG", "/CONTRIBUTING",
@@ -74,7 +74,12 @@ _SEARCHES = {
     "docs/figures": "confidence interval; inter-annotator agreement; human agreement; Cohen's kappa; false positives; "
                     "false negatives; accuracy; coverage; metrics explained; glossary",
     "docs/statistics": "confidence interval; inter-rater reliability; Krippendorff's alpha; Fleiss; Gwet; Dawid-Skene; "
-                       "majority vote; significance test; p-value; rank systems; Bradley-Terry; win rate; ties; kappa",
+                       "majority vote; how many samples; clusters",
+    "docs/people": "agreement with people; Cohen's kappa; false pass; ties; abstain; alt-test; replace a person; "
+                   "threshold; value of a jury",
+    "docs/comparing": "significance test; p-value; McNemar; noise floor; compare versions; keep a version; "
+                      "model changed; drift",
+    "docs/pairs": "rank systems; Bradley-Terry; win rate; pairwise; order of answers",
     "docs/calibration": "how many labels; which items to label; few labels; prediction-powered inference; calibration",
     "docs/tuner": "keyboard shortcuts; shortcut keys; annotation; label items; prompt engineering; edit a rubric; "
                   "marimo; VS Code; undo; held-out labels",
