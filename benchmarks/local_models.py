@@ -18,8 +18,8 @@ On one NVIDIA H200, with prompts of about 900 tokens and replies of 64 (transfor
 | vLLM with a JSON schema, 1,500 prompts | 9.1 and 9.2 s | 9.1 and 9.2 s, by `LLM.chat` |
 | vLLM with a JSON schema, 200 prompts (medians of five) | 1.43 s | 1.46 s |
 
-A killed engine process of vLLM was replaced and every prompt answered. A prompt over the context got `too_long`, also in
-`vllm run-batch`, whose other 400 replies were imported.
+A killed engine process of vLLM was replaced and every prompt answered. A prompt over the context got `too_long`, also
+in `vllm run-batch`, whose other 400 replies were imported.
 """
 
 from __future__ import annotations
