@@ -706,7 +706,9 @@ def test_without_labels_nothing_is_fixed_and_ties_are_said():
     # all labelled: nothing to say; none labelled: no counts, and why
     whole = said.assign(item_id=["i00", "i01", "i02"], annotator="p")
     assert "without a label" not in compare(a, b, labels=whole).text(200)
-    none = compare(a, b, labels=said.assign(criterion="other"))
+    with pytest.raises(InputError, match="the labels are for criterion 'other', but criterion 'x' was judged"):
+        compare(a, b, labels=said.assign(criterion="other"))
+    none = compare(a, b, labels=said.assign(label=None))
     shown = none.text(200).splitlines()
     assert shown[3].split()[:3] == ["judge", "changed", "by"]
     assert shown[4].split().count("–") == 3, shown[4]
