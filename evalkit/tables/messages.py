@@ -113,7 +113,7 @@ def conversation_value(value: Any, unknown: set[str] | None = None) -> Any:
     InputError
         For anything else that is no text, with the form that it looks like.
     """
-    if isinstance(value, list) and forms.is_plain(value):
+    if isinstance(value, list) and len({*map(type, value)}) < 2 and forms.is_plain(value):  # no texts among messages
         return value
     parsed = value
     if isinstance(value, str):

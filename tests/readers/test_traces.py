@@ -97,6 +97,12 @@ def test_fields_beside_a_text_and_in_a_call_are_named() -> None:
         ek.judge(items, "conversation_quality", "fake:strict", samples=1)
 
 
+def test_a_text_among_messages_is_refused() -> None:
+    with pytest.raises(InputError, match='expected a list of messages with role and content, got "yo"'):
+        ek.judge([{"item_id": "a", "conversation": [{"role": "user", "content": "hi"}, "yo"]}], "conversation_quality",
+                 "fake:strict", samples=1)  # fmt: skip
+
+
 FOREIGN: list[tuple[Any, str]] = [
     ([{"attributes": {"gen_ai.input.messages": "[]"}}], "OpenTelemetry's GenAI spans: use .*form='otel'"),
     ({"attributes": {"llm.input_messages.0.message.role": "user"}}, "OpenInference: use .*form='openinference'"),
