@@ -104,11 +104,13 @@ async def outcomes_of(server: RepeatingServer, n: int, in_flight: int, *, tls: A
 
 @pytest.mark.parametrize("in_flight", [1, 16, 64])
 def test_no_answer_is_taken_for_that_to_another_request(in_flight: int) -> None:
+    n_repeated = 0  # of all seeds: a server whose connections all close early repeats nothing
     for seed in range(8):  # each begins with connections that are kept open
         server = RepeatingServer(share=0.02, seed=seed)
         outcomes = asyncio.run(outcomes_of(server, 250, in_flight))
         assert (outcomes["right"], outcomes["wrong"], outcomes["lost"]) == (250, 0, 0)
-        assert server.n_repeated > 0
+        n_repeated += server.n_repeated
+    assert n_repeated > 0
 
 
 def test_the_same_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
