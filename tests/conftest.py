@@ -7,7 +7,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if item.path.suffix == ".ipynb" else order.get(name, len(order) + 1)
 
     items.sort(key=place)
+
+
+@cache
+def _warm_kernels() -> str:
+    from warm_process import OF_KERNEL, OF_LIGHTEVAL, WarmProcess
+
+    lighteval = WarmProcess("lighteval", OF_LIGHTEVAL).command("lighteval")
+    return WarmProcess("kernels", OF_KERNEL).kernels(lighteval)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """A notebook's second kernel, and what it starts, are forks of processes that have loaded the libraries."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "::again::" in item.nodeid:
+            patch.setenv("JUPYTER_PATH", _warm_kernels())
+        yield
 
 
 @pytest.fixture(autouse=True)
