@@ -7,8 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Generator, Iterator
-from functools import cache
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +42,8 @@ _numbers = count()
 
 # xdist hands out whole files in this order, so that no worker is left with a long one at the end.
 _LONG_FILES = (
-    "doors/browser/test_tuner", "doors/browser/test_runs_wizard", "doors/test_lighteval",
+    "doors/browser/test_tuner", "faults/test_ray_actors", "doors/test_lighteval", "lighteval/test_inspect_tasks_long",
+    "notebook/tuner/test_tuning_session_long", "doors/browser/test_site", "doors/browser/test_runs_wizard",
     "doors/test_packs_end_to_end", "doors/browser/test_exports", "faults/test_runs", "runs/run/test_runner_long",
     "doors/browser/test_accessibility", "notebook/tuner/test_tuner_controller_long",
     "notebook/runs/test_run_wizard_long", "faults/test_calls_processes",
@@ -63,23 +63,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if item.path.suffix == ".ipynb" else order.get(name, len(order) + 1)
 
     items.sort(key=place)
-
-
-@cache
-def _warm_kernels() -> str:
-    from warm_process import OF_KERNEL, OF_LIGHTEVAL, WarmProcess
-
-    lighteval = WarmProcess("lighteval", OF_LIGHTEVAL).command("lighteval")
-    return WarmProcess("kernels", OF_KERNEL).kernels(lighteval)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    """A notebook's second kernel, and what it starts, are forks of processes that have loaded the libraries."""
-    with pytest.MonkeyPatch.context() as patch:
-        if "::again::" in item.nodeid:
-            patch.setenv("JUPYTER_PATH", _warm_kernels())
-        yield
 
 
 @pytest.fixture(autouse=True)

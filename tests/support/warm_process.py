@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from warm_client import ask
 
@@ -127,6 +128,10 @@ def _run(request: dict, streams: list[int]) -> None:
             sys.stdout.reconfigure(write_through=True)
         if "datasets" in sys.modules and "HF_DATASETS_CACHE" in os.environ:
             sys.modules["datasets"].config.HF_DATASETS_CACHE = Path(os.environ["HF_DATASETS_CACHE"])
+        if "ipykernel_launcher" in request["words"]:
+            import pandas as pd
+
+            pd.options.display.max_columns = 20  # as where pandas is imported in a kernel
         if request["lighteval"]:
             from evalkit.runs.processes import lighteval_command
             from evalkit.runs.run.runner import Runner
@@ -211,15 +216,18 @@ class WarmProcess:
         """
         return [sys.executable, "-I", str(Path(__file__).with_name("warm_client.py")), self._place, *words]
 
-    def kernels(self, lighteval: Sequence[str] = ()) -> str:
-        """A folder for JUPYTER_PATH: its kernel `python3` is a fork, which starts this command for LightEval."""
+    def kernel(self, lighteval: Sequence[str] = ()) -> dict[str, Any]:
+        """What Jupyter starts as the kernel `python3`: a fork, which starts this command for LightEval."""
+        argv = [*self.command("-m", "ipykernel_launcher"), "-f", "{connection_file}"]
+        named = {"display_name": "python3", "language": "python", "env": {"WARM_LIGHTEVAL": json.dumps(lighteval)}}
+        return {"argv": argv, **named}
+
+    def kernels(self) -> str:
+        """A folder for JUPYTER_PATH, with this kernel."""
         folder = self._folder / f"jupyter-{os.getpid()}-{next(self._numbers)}"
         spec = folder / "kernels" / "python3"
         spec.mkdir(parents=True)
-        argv = [*self.command("-m", "ipykernel_launcher"), "-f", "{connection_file}"]
-        values = {"argv": argv, "display_name": "python3", "language": "python"}
-        values["env"] = {"WARM_LIGHTEVAL": json.dumps(lighteval)}
-        (spec / "kernel.json").write_text(json.dumps(values))
+        (spec / "kernel.json").write_text(json.dumps(self.kernel()))
         return str(folder)
 
     def __call__(
