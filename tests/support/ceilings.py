@@ -132,6 +132,12 @@ RAISED = (
     Raise("readers", 29, "agents of one trace apart, spans without a trace refused, explanations of Inspect's scores"),
     Raise("rubrics", 18, "decision models that answer by name"),
     Raise("engine", 42, "decision models that answer by name"),
+    Raise("core", 6, "samples of one judge; numbers that decision models refuse where they are written"),
+    Raise("evaluation", 8, "samples of one judge"),
+    Raise("gate", 9, "samples of one judge"),
+    Raise("lighteval", 12, "samples of one judge"),
+    Raise("notebook", 3, "samples of one judge"),
+    Raise("runs", 1, "samples of one judge"),
 )
 
 
