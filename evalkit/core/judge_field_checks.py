@@ -99,6 +99,7 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
     "price": (_PRICE, lambda value: value is None or _is_price(value)),
     "score": ("'expected', 'mode' or None", lambda value: value is None or value in SCORE_READINGS),
+    "images": ("True, False or None", lambda value: value is None or isinstance(value, bool)),
     "params": ("a mapping", lambda value: isinstance(value, Mapping)),
 }
 """Field -> which values are allowed, and whether a value is one of them."""

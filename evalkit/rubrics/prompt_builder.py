@@ -20,7 +20,7 @@ from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.decision_questions import FORM, answers_of
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables.items import canonical_text
-from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_files import attached, is_unseen
 from evalkit.tables.message_forms import read_messages, shown_value
 from evalkit.tables.messages import as_json, content_text, turns
 
@@ -399,7 +399,9 @@ class PromptBuilder:
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
-        blocks = self._blocks(criterion, inputs, others)
+        names = dict.fromkeys(name for name in (*self.rubric.input_names, *inputs) if name in inputs)
+        shown, images = attached({name: inputs[name] for name in names}, self.rubric.most_images)
+        blocks = self._blocks(criterion, shown, others)
         if criterion.examples:
             blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
         if "user" in blocks:
@@ -426,6 +428,7 @@ class PromptBuilder:
             inputs=inputs,
             texts=criterion.scale.texts,
             origin=(self, (criterion, *others)),
+            images=images,
         )
 
     def _apart(self, blocks: Mapping[str, str]) -> list[Message]:

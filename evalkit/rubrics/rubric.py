@@ -49,6 +49,8 @@ class Rubric(FileModel):
         ``name@version``, or ``name`` for the newest.
     layout
         ``rubric_first`` (default; lets providers cache the beginning of the prompt) or ``item_first``.
+    images
+        Optional: ``last 1`` shows judges only the last image of an item, ``last 3`` three; the prompt marks the others.
     criteria
         One or more `Criterion`, names unique.
     pass_at
@@ -75,6 +77,7 @@ class Rubric(FileModel):
     template: str = "default"
     layout: Layout = "rubric_first"
     pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
+    images: str | None = Field(default=None, pattern=r"^last [1-9]\d*$")
     criteria: tuple[Criterion, ...]
     _saved: str = PrivateAttr(default="")
 
@@ -139,6 +142,11 @@ class Rubric(FileModel):
         return tuple(name for name in self.inputs if not name.endswith("?"))
 
     @property
+    def most_images(self) -> int | None:
+        """How many images of an item judges are shown at most; None: all."""
+        return int(self.images.removeprefix("last ")) if self.images else None
+
+    @property
     def has_requirements(self) -> bool:
         """Whether items bring their criteria: there is one criterion, and `REQUIREMENT` among the required inputs."""
         alone = len(self.criteria) == 1 and not self.criteria[0].examples
@@ -193,6 +201,7 @@ class Rubric(FileModel):
     def prompt_hashes(self) -> dict[str, str]:
         """Criterion -> sha256 of what reaches its prompt; id, version, pass rule and weight do not."""
         shared = {name: getattr(self, name) for name in ("description", "mode", "inputs", "layout")}
+        shared |= {"images": self.images} if self.images else {}  # the hashes of others stay what they were
         hashes = {}
         for criterion in self.criteria:
             content = {name: getattr(criterion, name) for name in ("name", "description", "steps", "level")}

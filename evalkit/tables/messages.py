@@ -13,7 +13,7 @@ from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
-from evalkit.tables.message_files import file_part, is_unseen, unseen
+from evalkit.tables.message_files import file_part, is_unseen, mark_texts, unseen
 from evalkit.tables.message_forms import Message, is_result, shown_value, text_of, warn_of
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
@@ -295,7 +295,8 @@ def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, s
             yield heading, "\n".join(texts)
         texts = []
         if is_unseen(part):
-            yield f"{heading}: {part['type']}, not shown", part["unseen"]
+            kind, text = mark_texts(part)
+            yield f"{heading}: {kind}", text
         else:
             yield f"{heading}: reasoning", part.get("text") or "(not shown)"
     if isinstance(error, str) and error not in "\n".join(texts):
@@ -312,9 +313,7 @@ def _text(part: Any) -> str:
 
 def content_text(parts: Iterable[Any]) -> str:
     """The parts of a content as one text, with marks in place of images and files."""
-    return "\n".join(
-        f"({part['type']}, not shown: {part['unseen']})" if is_unseen(part) else _text(part) for part in parts
-    )
+    return "\n".join(f"({': '.join(mark_texts(part))})" if is_unseen(part) else _text(part) for part in parts)
 
 
 def _called(call: Mapping[str, Any]) -> str:

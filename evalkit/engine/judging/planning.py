@@ -269,7 +269,7 @@ def _planned(work: Worklist, options: Options) -> Plan:
         to_call[judge_of(row)].append(row)
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
-        (judge.name, work.n_asked // len(judges), n_cached[number], n_recorded[number], in_batch[number],
+        (judge.name, work.n_asked_of(number), n_cached[number], n_recorded[number], in_batch[number],
          len(to_call[number]),
          *_prices(work, store, number, to_call[number], cached[number], rendered,
                   repairs.requests_of(work, number) if repairs else [], repairs=options.repair is not False))
