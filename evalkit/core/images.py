@@ -40,10 +40,10 @@ def header_of(data: bytes) -> Header | None:
     >>> header_of(b"<svg/>") is None
     True
     """
-    for start, read in _READERS.items():
+    for start, parse in _READERS.items():
         if data.startswith(start):
             try:
-                return read(data)
+                return parse(data)
             except (StructError, IndexError):
                 return Header("", 0, 0, is_whole=False)
     return None
@@ -55,11 +55,11 @@ def _png(data: bytes) -> Header:
 
 
 def _jpeg(data: bytes) -> Header:
-    at = 2
-    while data[at + 1] >> 4 != 0xC or data[at + 1] in _MARKERS_WITHOUT_SIZE:
-        at += 1 if data[at + 1] == 0xFF else 2 + unpack_from(">H", data, at + 2)[0]
-    height, width = unpack_from(">HH", data, at + 5)
-    return Header("image/jpeg", width, height, data.find(b"\xff\xd9", at) > 0)
+    start = 2
+    while data[start + 1] >> 4 != 0xC or data[start + 1] in _MARKERS_WITHOUT_SIZE:
+        start += 1 if data[start + 1] == 0xFF else 2 + unpack_from(">H", data, start + 2)[0]
+    height, width = unpack_from(">HH", data, start + 5)
+    return Header("image/jpeg", width, height, data.find(b"\xff\xd9", start) > 0)
 
 
 def _webp(data: bytes) -> Header | None:
@@ -71,7 +71,7 @@ def _webp(data: bytes) -> Header | None:
         (bits,) = unpack_from("<I", data, 21)
         return Header("image/webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, is_whole)
     if form == b"WEBPVP8X":
-        width, height = (int.from_bytes(data[at : at + 3], "little") + 1 for at in (24, 27))
+        width, height = (int.from_bytes(data[start : start + 3], "little") + 1 for start in (24, 27))
         return Header("image/webp", width, height, is_whole, bool(data[20] & 2))
     return None
 

@@ -95,8 +95,8 @@ def _shown(name: str, value: Any, unknown: set[str]) -> Any:
 
 def _images(cell: Any) -> list[Any]:
     """The images of a cell as marks; a text that is none is refused, and an address is never fetched."""
-    shown = shown_value(cell)
-    parts = shown if isinstance(shown, list) else [shown]
+    value = shown_value(cell)
+    parts = value if isinstance(value, list) else [value]
     if not all(map(is_unseen, parts)):
         raise InputError(
             f"got {str(cell)!r:.60}; expected an image: bytes, a data: URL, an image of Pillow or datasets, a Path, or "

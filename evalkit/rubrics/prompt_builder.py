@@ -400,8 +400,8 @@ class PromptBuilder:
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
         names = dict.fromkeys(name for name in (*self.rubric.input_names, *inputs) if name in inputs)
-        shown, images = attached({name: inputs[name] for name in names}, self.rubric.most_images)
-        blocks = self._blocks(criterion, shown, others)
+        visible, images = attached({name: inputs[name] for name in names}, self.rubric.most_images)
+        blocks = self._blocks(criterion, visible, others)
         if criterion.examples:
             blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
         if "user" in blocks:

@@ -480,23 +480,23 @@ def _check_images(
     ids: Sequence[str], marks_of: Mapping[int, list[dict[str, str]]], spec: Spec
 ) -> tuple[dict[int, Reason], frozenset[int], list[str]]:
     """Of the items with images and files, the numbers of those that are skipped, and why; the others; remarks."""
-    most, remarks = spec.rubric.most_images, list[str]()
-    shown = {number: shown_marks(marks, most) for number, marks in marks_of.items()}
-    reasons = {number: unseen_reason(marks, spec.judges) for number, marks in shown.items()}
+    limit, remarks = spec.rubric.most_images, list[str]()
+    to_send = {number: shown_marks(marks, limit) for number, marks in marks_of.items()}
+    reasons = {number: unseen_reason(marks, spec.judges) for number, marks in to_send.items()}
     skipped = {number: reason for number, reason in reasons.items() if reason is not None}
-    with_images = frozenset(number for number, marks in shown.items() if marks and number not in skipped)
+    with_images = frozenset(number for number, marks in to_send.items() if marks and number not in skipped)
     if skipped:
         first = min(skipped)
         remarks.append(
             f"{len(skipped)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
             f"{listed([ids[number] for number in skipped])}); judges cannot be shown it, so no judge is asked, and the "
-            f"item is unscored. Item {ids[first]!r}: {_why_unseen(shown[first])}"
+            f"item is unscored. Item {ids[first]!r}: {_why_unseen(to_send[first])}"
         )
     if with_images and (blind := [judge.name for judge in spec.judges if not judge.sees_images]):
         names = listed([ids[number] for number in sorted(with_images)])
         fact = f"{counted(len(with_images), 'item')} with images (item {names}): unscored for {listed(blind)}"
         remarks.append(f"{fact}, which is not shown images; {_SHOW_IMAGES}")
-    if n_hidden := sum(len(marks) - len(shown[number]) for number, marks in marks_of.items()):
+    if n_hidden := sum(len(marks) - len(to_send[number]) for number, marks in marks_of.items()):
         remarks.append(f"{counted(n_hidden, 'image')} not shown, as the rubric has images: {spec.rubric.images}")
     return skipped, with_images, remarks
 
@@ -527,10 +527,10 @@ def _missing(columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spe
     return missing
 
 
-def shown_marks(marks: list[dict[str, str]], most: int | None) -> list[dict[str, str]]:
-    """The marks of an item's files, and of its images the last `most`."""
+def shown_marks(marks: list[dict[str, str]], limit: int | None) -> list[dict[str, str]]:
+    """The marks of an item's files, and of its images the last `limit`."""
     images = [mark for mark in marks if mark["type"] == "image"]
-    hidden = [] if most is None else images[:-most]
+    hidden = [] if limit is None else images[:-limit]
     return [mark for mark in marks if not any(mark is image for image in hidden)]
 
 

@@ -163,7 +163,7 @@ def cost_of(
     return (prompt_tokens * price[0] + completion_tokens * price[1]) / 1e6
 
 
-# at most `factor` tokens for each square of `side` pixels, within two limits: side, factor, least, most
+# at most `factor` tokens for each square of `side` pixels, within two limits: side, factor, fewest, limit
 _IMAGE_TOKENS = {
     "api.anthropic.com": (27, 1, 1, 4784),  # published as squares of 28, and as pixels / 750
     "api.openai.com": (32, 2.46, 1445, 24_600),  # 10,000 squares, or 85 and 170 for each of 8 tiles
@@ -185,11 +185,11 @@ def most_image_tokens(judge: Judge, image: Image) -> int:
     """
     if image.header is None:
         return 0
-    side, factor, least, most = _IMAGE_TOKENS.get(judge.service, _ELSEWHERE)
+    side, factor, fewest, limit = _IMAGE_TOKENS.get(judge.service, _ELSEWHERE)
     if judge.service == "api.openai.com" and judge.model.startswith("gpt-4o-mini"):
-        side, factor, least, most = _GPT_4O_MINI
+        side, factor, fewest, limit = _GPT_4O_MINI
     squares = math.ceil(image.header.width / side) * math.ceil(image.header.height / side)
-    return math.ceil(min(most, max(least, factor * squares)))
+    return math.ceil(min(limit, max(fewest, factor * squares)))
 
 
 class Tokens(NamedTuple):

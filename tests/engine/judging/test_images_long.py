@@ -182,7 +182,7 @@ def test_a_judge_that_sees_none_is_not_asked(server: JudgeServer, cache: str) ->
     with pytest.warns(EvalkitWarning, match="an image or a file.*images=True"):
         table = judged(items[:1], PICTURE, "fake", cache=cache)
     assert table["error"].tolist() == ["unseen_image"]
-    with pytest.raises(ConfigError, match="cannot be shown images; providers that can: openai, anthropic"):
+    with pytest.raises(ConfigError, match="cannot be shown images; providers that can: 'openai', 'anthropic'"):
         ek.Judge("transformers", "m", images=True)
     names = {
         "openai:gpt-4o": True,
