@@ -310,9 +310,16 @@ def test_a_content_that_is_too_long_is_that_items_alone(tmp_path: Path, at: At):
         answer = {"status": 400, "body": said[at(server).provider]}
         server.faults = lambda body: answer if "long" in body.get("input", body.get("state")) else model(body)
         table = judged(tmp_path, at(server), items_with("long", "x"), scale_of(scale=FOUR), retries=1)
-    assert table["error"][0] == "too_long"
-    assert table["score"].isna().tolist() == [True, False]
-    assert len(server.seen) == 2
+        assert table["error"][0] == "too_long"
+        assert table["score"].isna().tolist() == [True, False]
+        assert len(server.seen) == 2
+        # the refusal is stored, for this model and these limits; it may be asked for again
+        again = judged(tmp_path, at(server), items_with("long", "x"), scale_of(scale=FOUR))
+        assert (again["error"][0], again["cost_usd"][0], len(server.seen)) == ("too_long", 0, 2)
+        judged(tmp_path, at(server).replace(model="larger"), items_with("long", "x")[:1], scale_of(scale=FOUR))
+        assert len(server.seen) == 3
+        judged(tmp_path, at(server), items_with("long", "x"), scale_of(scale=FOUR), refresh="unscored")
+        assert len(server.seen) == 4
 
 
 def test_a_page_of_a_gateway_and_the_other_wire_are_named(tmp_path: Path, at: At):
