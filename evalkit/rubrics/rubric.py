@@ -425,7 +425,9 @@ def _parsed(path: Path, text: str) -> Rubric:
 
 def _differences(old: Rubric, new: Rubric) -> str:
     """The changes from one rubric to another, one per line; empty if there are none (see `Rubric.diff`)."""
-    lines = _changed(old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at", "limits", "images"))
+    lines = _changed(
+        old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at", "limits", "images")
+    )
     lines += [f"criterion {name!r} is gone" for name in old.names if name not in new.names]
     lines += [f"criterion {name!r} is new" for name in new.names if name not in old.names]
     for name in new.names:

@@ -20,7 +20,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.tables.files import records
 from evalkit.tables.message_files import marks_in
 from evalkit.tables.message_forms import shown_value
-from evalkit.tables.messages import value_text, value_turns
+from evalkit.tables.messages import image_urls, value_text, value_turns
 
 
 def item_detail(
@@ -127,7 +127,7 @@ def images_of(value: Any) -> list[str]:
     """
     image = value if isinstance(value, Image) else image_in(value)
     if image is not None:
-        return [] if image.header is None else [image.sent["url"]]
+        return image_urls(image, _MOST_DATA)
     if isinstance(value, str):
         return [f"data:image/{_KINDS[match[0][:4]]};base64,{match[0]}" for match in _IMAGE.finditer(value)]
     elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()

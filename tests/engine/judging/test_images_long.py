@@ -17,6 +17,8 @@ from servers import JudgeServer, judge_server
 import evalkit as ek
 from evalkit.engine.providers.prices import most_image_tokens
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
+from evalkit.notebook.judgments.item_details import images_of, item_texts
+from evalkit.tables.messages import image_urls
 
 SCALE = [{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1}]
 PICTURE = ek.Rubric(id="picture", inputs=["image", "question"], criteria=SCALE)
@@ -269,3 +271,24 @@ def test_images_are_not_copied_into_tables() -> None:
     first, second = (ek.build_prompt(rubric, row).images for _, row in items.iterrows())
     assert first[0].source is items.at[0, "image"].source
     assert first[1].source.text is second[1].source.text is items.at[1, "image"][0].source.text is text
+
+
+def test_people_see_the_images_that_the_judge_saw(server: JudgeServer, cache: str, tmp_path: Path) -> None:
+    path, gone = tmp_path / "a.png", tmp_path / "gone.png"
+    for file in (path, gone):
+        file.write_bytes(png())
+    rows = [{"item_id": "a", "image": path, "question": "<b>Red?"}, {"item_id": "b", "image": gone, "question": "Red?"}]
+    server.always["content"] = GOOD.replace("1", "0")  # a report shows the lowest scores
+    ev = ek.evaluate(rows, PICTURE, seeing(server), samples=1, cache=cache, progress=False)
+    gone.unlink()
+    columns = {"image": "image", "question": "question"}
+    shown = [item_texts(ev.items, columns, item, PICTURE, "c")["forms"]["image"]["images"] for item in ("a", "b")]
+    assert shown == [[url_of(png())], []]
+    talk = log(url_of(png()), url_of(jpeg(4, 4), "image/jpeg"))
+    assert images_of(talk)[0] == url_of(png())
+    assert len(image_urls(talk, 10_000)) == 2
+    assert image_urls(talk, 10) == []
+    pytest.importorskip("matplotlib", reason="needs the extra notebook")
+    page = ek.report(ev, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"<img src='{url_of(png())}' alt='image 1 of image'" in page
+    assert "<b>Red?" not in page
