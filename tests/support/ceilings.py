@@ -138,6 +138,13 @@ RAISED = (
     Raise("lighteval", 12, "samples of one judge"),
     Raise("notebook", 3, "samples of one judge"),
     Raise("runs", 1, "samples of one judge"),
+    Raise("core", 127, "images: what the first bytes of a file say, and where its bytes are"),
+    Raise("engine", 79, "images on three wires, their highest price, and judges that see none"),
+    Raise("tables", 71, "images below a named folder, and their numbers in a prompt"),
+    Raise("rubrics", 15, "an input of images, and the last of them alone"),
+    Raise("evaluation", 1, "images in a report"),
+    Raise("inspect", 2, "images that a judge of a sample sees"),
+    Raise("notebook", 2, "thumbnails of images that are not base64"),
 )
 
 
