@@ -132,6 +132,12 @@ RAISED = (
     Raise("readers", 29, "agents of one trace apart, spans without a trace refused, explanations of Inspect's scores"),
     Raise("rubrics", 18, "decision models that answer by name"),
     Raise("engine", 42, "decision models that answer by name"),
+    Raise(
+        "notebook",
+        62,
+        "rows as CSV, an item before and after with its columns and criteria, the sentence in one line, the open item "
+        "first, prices said as at most, the plan of a saved session",
+    ),
 )
 
 
