@@ -145,6 +145,12 @@ RAISED = (
     Raise("evaluation", 1, "images in a report"),
     Raise("inspect", 2, "images that a judge of a sample sees"),
     Raise("notebook", 2, "thumbnails of images that are not base64"),
+    Raise(
+        "notebook",
+        62,
+        "rows as CSV, an item before and after with its columns and criteria, the sentence in one line, the open item "
+        "first, prices said as at most, the plan of a saved session",
+    ),
 )
 
 

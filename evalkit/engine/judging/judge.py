@@ -359,8 +359,10 @@ def _requests(lookup: Lookup) -> list[Request]:
         row = next(row for row, missing in lookup.missing.items() if missing == key)
         return lookup.columns.parsed(row, reply.as_dict())[1].error
 
+    worklist = lookup.stored.worklist
     with gc_paused():
-        requests = lookup.stored.worklist.requests(list(lookup.missing), read)
+        rows = sorted(lookup.missing, key=lambda row: worklist.ids[worklist.place(row)[0]] not in worklist.first)
+        requests = worklist.requests(rows, read)
     for request in {id(request.judge): request for request in reversed(requests)}.values():
         request.prompt  # noqa: B018  # the others are rendered while calls are in flight
     return requests

@@ -60,6 +60,7 @@ class Worklist:
     own: Mapping[tuple[int, str], tuple[str, str | None]] = field(default_factory=dict)
     alone: set[int] = field(default_factory=set)  # rows that a reply on several criteria of their item left unscored
     remarks: tuple[str, ...] = ()
+    first: frozenset[str] = frozenset()  # the ids of items that are asked about before the others
 
     @classmethod
     def of(

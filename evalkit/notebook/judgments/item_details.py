@@ -40,8 +40,8 @@ def item_detail(
     Returns
     -------
     dict
-        ``inputs`` and ``forms`` (see `item_texts`), ``prompt``, ``judges`` (name, vote, samples with label,
-        explanation, error, reply).
+        ``jury`` and ``passed``, its label and verdict; ``inputs`` and ``forms`` (see `item_texts`), ``prompt``,
+        ``judges`` (name, vote, samples with label, explanation, error, reply).
     """
     items, rubric = evaluation.items, evaluation.rubric
     item = items[items["item_id"] == item_id].iloc[0]
@@ -55,11 +55,15 @@ def item_detail(
         mine = mine.assign(reply=replies(mine, cache=cache).to_numpy(dtype=object))
     except CacheMiss:
         mine = mine.assign(reply=None)  # they are in another cache
-    votes = evaluation.votes
-    votes = votes[(votes["item_id"] == item_id) & (votes["criterion"] == criterion)]
+    votes, scores = (
+        table[((table["item_id"] == item_id) & (table["criterion"] == criterion)).to_numpy()]
+        for table in (evaluation.votes, evaluation.scores)
+    )
+    jury = next(iter(records(scores[["label", "passed"]])), {"label": None, "passed": None})
     judges = [_judge(vote, mine) for vote in records(votes)]
     texts = item_texts(items, evaluation.input_columns, item_id, rubric, criterion)
-    return {"item_id": item_id, "criterion": criterion, **texts, "prompt": prompt, "judges": judges}
+    jury = {"jury": jury["label"], "passed": jury["passed"]}
+    return {"item_id": item_id, "criterion": criterion, **jury, **texts, "prompt": prompt, "judges": judges}
 
 
 def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
