@@ -226,7 +226,7 @@ def _shown_cut(one: Chances, cut: float, look: int) -> dict[str, Any]:
     steps = agreement(now, people) - agreement(then, people)
     gain = float(steps.mean()) if len(steps) else math.nan
     ends, strict = change_interval(steps, unit), change_interval(steps, unit, 1 - alpha_of(look))
-    row = {"n_held_out": len(steps), "kept": strict.low > 0} | figure_row("gain", gain, ends)
+    row: dict[str, Any] = {"n_held_out": len(steps), "kept": strict.low > 0} | figure_row("gain", gain, ends)
     if strict.low > 0 and any(few_others(side, unit) for side in (people > 0.5, now)):
         row |= {"kept": False, "notes": f"held-out labels, look {look}; one verdict for nearly all items"}
     return row | _needed(float(np.abs(now - then).mean()) if len(steps) else math.nan, gain)
