@@ -115,7 +115,7 @@ def pass_threshold(
           gain that is seen out of fold, or on the held-out labels;
         - `gain` on held-out labels against .5 with its interval, `n_held_out`; NA without a look. There is none where
           `out_of_fold` is not above `present`. `n_looks` and `n_versions` as in `align`;
-        - `kept`: is the lower end above 0 at the level of this look (`alpha_of`)? Pass only such a cut to `freeze`.
+        - `kept`: is the lower end above 0 at the level of this look (`alpha_of`)?
 
     Raises
     ------
