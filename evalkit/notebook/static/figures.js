@@ -27,8 +27,6 @@ function figuresPart(ctx) {
       : figures.cells?.length ? '<div class="ekw-held">You tune on all labels: with fewer than 50 labelled items, none are held out.</div>' : "";
     const strays = figures.other_texts ? `<div class="ekw-held">${counted(figures.other_texts, "label")} in the file ${figures.other_texts === 1 ? "belongs" : "belong"} to other texts and ${figures.other_texts === 1 ? "does" : "do"} not count.</div>` : "";
     const between = figures.between ? `<div class="ekw-held">${counted(figures.between, "label")} between two levels (${figures.between === 1 ? "a mean" : "means"} of several people) ${figures.between === 1 ? "has" : "have"} no row in the matrix.</div>` : "";
-    const words = Object.entries(figures.undecided || {}).map(([word, n]) => `${counted(n, "label")} “${word}”`);
-    const undecided = words.length ? `<div class="ekw-held">Neither a level nor a verdict, so without a row in the matrix: ${esc(words.join(", "))}.</div>` : "";
     const off = figures.off_scale ? `<div class="ekw-held">${counted(figures.off_scale, "label")} of this criterion ${figures.off_scale === 1 ? "is" : "are"} not on its present scale, or of levels that had other codes, and ${figures.off_scale === 1 ? "does" : "do"} not count.</div>` : "";
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
@@ -42,7 +40,7 @@ function figuresPart(ctx) {
     find('[data-box="figures"]').hidden = !tiles.length;
     put(".ekw-points", drawPoints(figures));
     put(".ekw-pick", drawPick(figures));
-    put(".ekw-notes", measure + split + strays + off + between + undecided + gone + newcomers);
+    put(".ekw-notes", measure + split + strays + off + between + gone + newcomers);
   }
   const tabFigure = (point) => { // agreement with people; the interval where there is room
     if (!point || point.value === null) return "";
