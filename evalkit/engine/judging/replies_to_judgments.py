@@ -17,18 +17,23 @@ import pandas as pd
 
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import REASONS, ScoreReading
-from evalkit.core.prompts_and_replies import MOST_TOKENS
+from evalkit.core.prompts_and_replies import MOST_TOKENS, TOO_LONG
 from evalkit.engine.judging.repair_request import UNREAD
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, counted, listed
 from evalkit.rubrics import Scale
+from evalkit.rubrics.criteria import TOOL_RESULT
 from evalkit.rubrics.decision_questions import FORM
 from evalkit.rubrics.parsing.reply_cleanup import broke_off, is_cut
+from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.scales import code_text
+from evalkit.tables.messages import cut_chars
 from evalkit.tables.schemas import table
 
 if TYPE_CHECKING:
-    from evalkit.rubrics.parsing import Form, Parsed
+    from evalkit.rubrics import Criterion
+    from evalkit.rubrics.parsing import Form
+    from evalkit.rubrics.prompt_builder import PromptBuilder
     from evalkit.rubrics.scales import Code
 
 
@@ -177,20 +182,13 @@ class Columns(VerdictColumns):
     def __init__(self, worklist: Worklist, *, replies: bool = False) -> None:
         self._worklist, self._replies = worklist, replies
         spec = worklist.spec
-        pairwise = spec.rubric.mode == "pairwise"
-        readers: dict[Any, CodeReader] = {}
-        self._readers = []  # by criterion and judge
-        for criterion, numbers in zip(spec.rubric.criteria, spec.groups, strict=True):
-            group = [spec.rubric.names[number] for number in numbers]
-            for builder in spec.prompt_builders:
-                reply_reader = builder.reply_reader
-                key = criterion.name, builder.template.form, reply_reader
-                if key not in readers:
-                    form, scale = builder.template.form, criterion.scale
-                    readers[key] = CodeReader(
-                        form, scale, criterion.name, pairwise, reply_reader, group, spec.rubric.input_names
-                    )
-                self._readers.append(readers[key])
+        # by criterion, form and own reader of the reply; and by the levels, if an item has its own
+        self._known: dict[Any, CodeReader] = {}
+        self._readers = [  # by criterion and judge
+            self._code_reader(criterion, builder)
+            for criterion in spec.rubric.criteria
+            for builder in spec.prompt_builders
+        ]
         # by place and size of a bundle of requirements, and the form of the reply
         self._numbered: dict[tuple[int, int, str], CodeReader] = {}
         n = worklist.n_rows
@@ -283,9 +281,15 @@ class Columns(VerdictColumns):
         """The reader of a row, and what it reads in a stored reply."""
         _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
         by_judge, n_cells = n_orders * n_samples, n_criteria * n_judges
-        reader = self._readers[row // by_judge % n_cells]
+        cell = row // by_judge % n_cells
+        reader, criterion = self._readers[cell], self._worklist.spec.rubric.criteria[cell // n_judges]
+        if criterion.steps_of:
+            builder = self._worklist.spec.prompt_builders[cell % n_judges]
+            reader = self._code_reader(criterion.of_item(self._worklist.inputs[row // (by_judge * n_cells)]), builder)
         if self._worklist.spec.per_item:
             reader = self._reader_of_requirement(row, reader)
+        if reply.get("finish_reason") == TOO_LONG:
+            return reader, Parsed(None, "", "too_long")
         if reader.own is None:
             return reader, reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
         return reader, reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
@@ -312,6 +316,18 @@ class Columns(VerdictColumns):
             "repaired": pd.array(list(repaired), dtype="boolean"), "repair_key": pd.array(list(keys), dtype="str"),
             "repair_source": pd.Categorical(list(sources)), "repair_usd": np.array(usd, dtype=np.float64),
         } if rows else {}  # fmt: skip
+
+    def _code_reader(self, criterion: Criterion, builder: PromptBuilder) -> CodeReader:
+        """The reader of replies to these prompts, on the criterion's scale."""
+        spec, form, reply_reader = self._worklist.spec, builder.template.form, builder.reply_reader
+        key = criterion.name, form, reply_reader, criterion.scale.codes
+        if key not in self._known:
+            group = [spec.rubric.names[number] for number in spec.groups[spec.rubric.names.index(criterion.name)]]
+            is_pair = spec.rubric.mode == "pairwise"
+            self._known[key] = CodeReader(
+                form, criterion.scale, criterion.name, is_pair, reply_reader, group, spec.rubric.input_names
+            )
+        return self._known[key]
 
     def _reader_of_requirement(self, row: int, reader: CodeReader) -> CodeReader:
         """The reader of a row of an item's own criterion: by its number, if the reply judges several."""
@@ -447,6 +463,9 @@ class Columns(VerdictColumns):
         if self._fingerprints:
             columns["fingerprint"] = _categorical(self._fingerprint, list(self._fingerprints))
         columns |= self._repair_columns()
+        if (longest := rubric.limits.get(TOOL_RESULT)) is not None:
+            n_cut = [cut_chars(inputs.values(), longest) for inputs in worklist.inputs]
+            columns["cut_chars"] = pd.array(np.repeat(n_cut, n_criteria * per_criterion), dtype="Int64")
         judgments = table("judgments", columns)
         for note in remark_notes(judgments) if has_remarks else ():
             warnings.warn(note, EvalkitWarning, stacklevel=2)

@@ -97,6 +97,9 @@ class Worklist:
             inputs = inputs_by_item(cells_by_input, len(frame))
             ids = list(ids) or frame["item_id"].tolist()  # by which the user knows the items, too
             skipped, more = _check_inputs(ids, cells_by_input, inputs, spec)
+            _check_steps(
+                [item for number, item in enumerate(zip(ids, inputs, strict=True)) if number not in skipped], spec
+            )
             for text in () if quiet else (*remarks, *more):
                 warnings.warn(text, EvalkitWarning, stacklevel=3)
             return cls(spec, frame, inputs, ids, skipped, remarks=(*remarks, *more))
@@ -459,6 +462,15 @@ def _check_inputs(
                 n_items = counted(len(ids), "item has", "items have")
                 remarks.append(f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}")
     return skipped, remarks
+
+
+def _check_steps(items: list[tuple[str, dict[str, Any]]], spec: Spec) -> None:
+    """InputError for items without a step, if a criterion has an item's steps as its levels."""
+    for criterion in [criterion for criterion in spec.rubric.criteria if criterion.steps_of]:
+        if lacking := [item for item, inputs in items if len(criterion.of_item(inputs).scale) < 2]:
+            fact = f"{counted(len(lacking), 'item has', 'items have')} no step in {criterion.steps_of!r}"
+            advice = "pass messages with one of an assistant, or of somebody with a name"
+            raise InputError(f"{fact}: item {listed(lacking, most=5)}; {advice}")
 
 
 def _missing(columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spec: Spec) -> dict[str, list[int]]:
