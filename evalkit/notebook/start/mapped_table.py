@@ -140,7 +140,11 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
                 n_labels = len(column.texts) - column.n_empty
                 values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
                 rubrics = {name: load_rubric(name).criteria for name in rubric_ids()}
-                fitting = [name for name, rules in rubrics.items() if any(column.fits(rule.scale) for rule in rules)]
+                fitting = [
+                    name
+                    for name, rules in rubrics.items()
+                    if any(column.fits(rule.scale) and not rule.scale.is_open for rule in rules)
+                ]
                 problems[column.name] = (
                     f"{off.total()} of {counted(n_labels, 'label')} in {column.name!r} are not on the scale of "
                     f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "

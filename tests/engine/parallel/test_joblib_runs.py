@@ -17,7 +17,6 @@ import evalkit as ek
 from evalkit.engine.parallel.judging_files import run_parts
 from evalkit.errors import MissingExtraError
 
-
 NOTE = "evalkit: finished parts are kept; make the same call again to judge the others"
 
 
