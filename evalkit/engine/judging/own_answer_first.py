@@ -64,7 +64,7 @@ def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
         answered = {"name": OWN_ANSWER, "level": "nominal", "scale": {"answered": "", "not answered": ""}}
         rubric = Rubric(id=template.name, inputs=inputs, criteria=[answered], template=template.label)
         builders.append(_FirstPrompts(rubric, template, _read))
-    first_judges = tuple(spec.judges[number].replace(score=None) for number in judges)
+    first_judges = tuple(spec.judges[number].replace(score=None, samples=None) for number in judges)
     return replace(
         spec, rubric=builders[0].rubric, judges=first_judges, samples=1, exact=True,
         prompt_builders=tuple(builders), profile=None, criteria_per_call=1, inputs={}, commits=False,
