@@ -52,7 +52,7 @@ class CallRules:
     def _fits(self, expected: CallLike, name: str, arguments: Any) -> bool:
         if not isinstance(expected, (str, Mapping)):
             return bool(expected(name, arguments))
-        fields = {"name": expected} if isinstance(expected, str) else expected
+        fields: Mapping[str, Any] = {"name": expected} if isinstance(expected, str) else expected
         if fields["name"] != name or "arguments" not in fields:
             return bool(fields["name"] == name)
         values = fields["arguments"]
