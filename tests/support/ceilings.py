@@ -130,6 +130,8 @@ RAISED = (
     Raise("rubrics", 42, "levels that are the steps of an item, and limits on tools' results"),
     Raise("stats", 91, "agreement on the step that failed, beside chance and the commonest step"),
     Raise("core", 1, "the mark of a prompt that was refused as too long"),
+    Raise("tables", 87, "calls of tools checked without a judge"),
+    Raise("gate", 17, "the check of calls"),
     Raise("readers", 29, "agents of one trace apart, spans without a trace refused, explanations of Inspect's scores"),
     Raise("rubrics", 18, "decision models that answer by name"),
     Raise("engine", 42, "decision models that answer by name"),
