@@ -126,6 +126,7 @@ RAISED = (
     Raise("tables", 2, "parts of a message whose type is no text"),
     Raise("tables", 18, "errors of readers of traces, fields of parts and calls that are not shown"),
     Raise("stats", 260, "P(pass) against people, cuts on it, the certainty from which a judge agrees"),
+    Raise("plots", 9, "a plot of people by P(pass)"),
     Raise("tables", 63, "a row per step of a trajectory, and tools' results cut in their middle"),
     Raise("rubrics", 42, "levels that are the steps of an item, and limits on tools' results"),
     Raise("stats", 91, "agreement on the step that failed, beside chance and the commonest step"),

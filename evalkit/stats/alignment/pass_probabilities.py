@@ -17,7 +17,7 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, checked_part, panels
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.intervals import cluster_variance, jackknife_groups, mean_interval, rate_interval
+from evalkit.stats.intervals import intraclass_correlation, jackknife_groups, mean_interval, rate_interval
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys
@@ -166,11 +166,13 @@ def pass_probabilities(
     clusters = clusters_for(judged, clusters)
     frame, people, chosen, keys = checked_part(judged, labels, part, "pass_probabilities")
     rows, points, certainty = [], list[dict[str, Any]](), list[dict[str, Any]]()
-    for one in chances_of(frame, people, clusters):
-        bins = _bins(one)
-        rows.append(one.head | _figures(one, bins, chosen))
-        points += [one.head | _point(one, bins, number) for number in np.unique(bins[bins >= 0])]
-        certainty += [one.head | _decided(one, threshold) for threshold in CERTAINTIES if one.labelled.any()]
+    for chances in chances_of(frame, people, clusters):
+        bins = _bins(chances)
+        rows.append(chances.head | _figures(chances, bins, chosen))
+        points += [chances.head | _point(chances, bins, number) for number in np.unique(bins[bins >= 0])]
+        certainty += [
+            chances.head | _decided(chances, threshold) for threshold in CERTAINTIES if chances.labelled.any()
+        ]
     table = result_table(rows, *_TABLE)
     table = count_look(table, people) if part == HELD_OUT else table
     further = (result_table(points, JUDGE_KEY, _BIN), result_table(certainty, JUDGE_KEY, _DECIDED))
@@ -218,14 +220,16 @@ def certainty_threshold(
     """
     check_share("at_least", at_least)
     two, rows = TwoParts.of(judged, labels, "certainty_threshold", clusters, part), []
-    for one, hidden in two.chances:
-        threshold = _sure_from(one, at_least)
-        row: dict[str, Any] = one.head | {"at_least": at_least, "notes": two.notes} | NO_LOOK | _decided(one, threshold)
+    for chances, hidden in two.chances:
+        threshold = _sure_from(chances, at_least)
+        row: dict[str, Any] = (
+            chances.head | {"at_least": at_least, "notes": two.notes} | NO_LOOK | _decided(chances, threshold)
+        )
         if math.isnan(threshold):
-            why = NO_CHANCE if np.isnan(one.prob).all() else "no threshold reaches it on these labels"
+            why = NO_CHANCE if np.isnan(chances.prob).all() else "no threshold reaches it on these labels"
             row |= {"notes": [why, *two.notes]}
         elif hidden is not None:
-            row |= two.look(one.head, f"{one.head['judge']} from {threshold:g}") | _decided(hidden, threshold)
+            row |= two.look(chances.head, f"{chances.head['judge']} from {threshold:g}") | _decided(hidden, threshold)
             row["holds"] = bool(row["n_labelled"] >= _fewest(at_least) and row["agreement_low"] >= at_least)
         rows.append(row)
     declared = ("number: at_least", _DECIDED, "count: n_looks n_versions; boolean: holds; text: notes")
@@ -297,9 +301,11 @@ def chances_of(frame: pd.DataFrame, people: pd.DataFrame, clusters: ClustersLike
         kind = panel.annotators.kind
         share = ratio((kind == 1).sum(axis=1).astype(np.float64), (kind >= 0).sum(axis=1).astype(np.float64))
         for judge, (_, was_asked) in panel.judges.items():
-            own = _rows_of(frame, panel, judge)
-            refused = own["reason"].eq("refused").fillna(value=False).to_numpy(dtype=bool) if "reason" in own else False
-            prob = own["pass_prob"].to_numpy(dtype=np.float64)
+            votes = _rows_of(frame, panel, judge)
+            refused = (
+                votes["reason"].eq("refused").fillna(value=False).to_numpy(dtype=bool) if "reason" in votes else False
+            )
+            prob = votes["pass_prob"].to_numpy(dtype=np.float64)
             yield Chances(
                 panel.head | {"judge": judge}, panel.items[was_asked], panel.unit[was_asked], prob, share[was_asked],
                 np.broadcast_to(refused, prob.shape),
@@ -319,13 +325,13 @@ def agreement(passed: Floats, people: Floats) -> Floats:
     return np.asarray(passed * people + (1 - passed) * (1 - people))
 
 
-def _bins(one: Chances) -> Ints:
+def _bins(chances: Chances) -> Ints:
     """The bin of each labelled item, neighbours merged until each has ten; −1 for none, and under 30 labels."""
-    rows = one.labelled
+    rows = chances.labelled
     bins = np.full(len(rows), -1, dtype=np.int64)
     if rows.sum() < FEWEST:
         return bins
-    fixed = np.searchsorted(_STARTS, np.round(one.prob[rows], _ROUNDED), side="right") - 1
+    fixed = np.searchsorted(_STARTS, np.round(chances.prob[rows], _ROUNDED), side="right") - 1
     merged, number, size = np.zeros(len(_STARTS), dtype=np.int64), 0, 0
     for start, n in enumerate(np.bincount(fixed, minlength=len(_STARTS))):
         merged[start] = number
@@ -336,14 +342,18 @@ def _bins(one: Chances) -> Ints:
     return bins
 
 
-def _figures(one: Chances, bins: Ints, chosen: str | None) -> dict[str, Any]:
-    rows, is_scored = one.labelled, ~np.isnan(one.prob)
-    prob, people, unit = one.prob[rows], one.people[rows], one.unit[rows]
-    row: dict[str, Any] = {"n_items": len(one.items), "n_scored": int(is_scored.sum()), "n_labelled": int(rows.sum())}
-    row |= {"n_clusters": len(np.unique(unit))} | _refusals(one)
+def _figures(chances: Chances, bins: Ints, chosen: str | None) -> dict[str, Any]:
+    rows, is_scored = chances.labelled, ~np.isnan(chances.prob)
+    prob, people, unit = chances.prob[rows], chances.people[rows], chances.unit[rows]
+    row: dict[str, Any] = {
+        "n_items": len(chances.items),
+        "n_scored": int(is_scored.sum()),
+        "n_labelled": int(rows.sum()),
+    }
+    row |= {"n_clusters": len(np.unique(unit))} | _refusals(chances)
     if not is_scored.any():
         return row | {"notes": [NO_CHANCE, chosen]}
-    scored = np.round(one.prob[is_scored], _ROUNDED)
+    scored = np.round(chances.prob[is_scored], _ROUNDED)
     row |= {"sure_pass": (scored >= _SURE).mean(), "sure_fail": (scored < _STARTS[1]).mean()}
     notes: Notes = [] if chosen is None else [chosen]
     if len(prob) < FEWEST:
@@ -374,42 +384,46 @@ def _slope(prob: Floats, people: Floats, unit: Ints, notes: Notes) -> dict[str, 
 def _errors(prob: Floats, people: Floats, unit: Ints, bins: Ints) -> dict[str, float]:
     """ECE, and about that of a calibrated judge: E|mean of a bin| = √(2/π) · SE, of labels drawn with chance P.
 
-    Labels of one cluster vary together: the SE is that of independent ones times √(design effect) of people − P.
+    Labels of one cluster vary together: n labels of a bin, m of them of one cluster, have the variance of independent
+    ones times 1 + (Σm²/n − 1)ρ.
     """
-    gaps = people - prob
+    gaps, n = people - prob, np.bincount(bins)
     ece = np.abs(np.bincount(bins, weights=gaps)).sum() / len(gaps)
-    spread = np.sqrt(np.bincount(bins, weights=prob * (1 - prob))).sum() / len(gaps)
-    variance, n_clusters = cluster_variance(gaps, unit)
-    effect = max(1.0, variance * len(gaps) / gaps.var()) if n_clusters > 1 and gaps.var() else 1.0
-    return {"ece": ece, "ece_if_calibrated": math.sqrt(2 / math.pi * effect) * spread}
+    cells, sizes = np.unique(np.column_stack([bins, unit]), axis=0, return_counts=True)
+    rho = intraclass_correlation(gaps, np.unique(unit, return_inverse=True)[1]) if len(np.unique(unit)) > 1 else 0.0
+    effect = 1 + (np.bincount(cells[:, 0], weights=sizes**2) / n - 1) * rho
+    spread = np.sqrt(np.bincount(bins, weights=prob * (1 - prob)) * effect).sum() / len(gaps)
+    return {"ece": ece, "ece_if_calibrated": math.sqrt(2 / math.pi) * spread}
 
 
-def _refusals(one: Chances) -> dict[str, Any]:
+def _refusals(chances: Chances) -> dict[str, Any]:
     """Refused items by people's verdict (those on which they are divided are of neither), with rates from five on."""
-    row: dict[str, Any] = {"n_refused": int(one.refused.sum())}
-    for name, of_verdict in (("pass", one.people > 0.5), ("fail", one.people < 0.5)):
-        row[f"n_refused_{name}"] = int((one.refused & of_verdict).sum())
+    row: dict[str, Any] = {"n_refused": int(chances.refused.sum())}
+    for name, of_verdict in (("pass", chances.people > 0.5), ("fail", chances.people < 0.5)):
+        row[f"n_refused_{name}"] = int((chances.refused & of_verdict).sum())
         if row["n_refused"] >= _FEWEST_REFUSED and of_verdict.any():
-            refused = one.refused[of_verdict].astype(np.float64)
-            row |= figure_row(f"refused_{name}", refused.mean(), rate_interval(refused, one.unit[of_verdict]))
+            refused = chances.refused[of_verdict].astype(np.float64)
+            row |= figure_row(f"refused_{name}", refused.mean(), rate_interval(refused, chances.unit[of_verdict]))
     return row
 
 
-def _point(one: Chances, bins: Ints, number: int) -> dict[str, Any]:
+def _point(chances: Chances, bins: Ints, number: int) -> dict[str, Any]:
     rows = bins == number
-    prob, people = one.prob[rows], one.people[rows]
+    prob, people = chances.prob[rows], chances.people[rows]
     row = {"lowest": prob.min(), "highest": prob.max(), "score": prob.mean(), "n_labelled": int(rows.sum())}
-    return row | figure_row("people", people.mean(), rate_interval(people, one.unit[rows]))
+    return row | figure_row("people", people.mean(), rate_interval(people, chances.unit[rows]))
 
 
-def _decided(one: Chances, threshold: float) -> dict[str, Any]:
+def _decided(chances: Chances, threshold: float) -> dict[str, Any]:
     """What is decided from a threshold on, and the agreement there."""
-    rows = one.decided(threshold)
-    labelled = rows & one.labelled
+    rows = chances.decided(threshold)
+    labelled = rows & chances.labelled
     row = {"threshold": threshold, "decided": rows.mean(), "n_items": len(rows), "n_decided": int(rows.sum())}
-    right = one.right[labelled]
+    right = chances.right[labelled]
     mean = float(right.mean()) if len(right) else math.nan
-    return row | {"n_labelled": len(right)} | figure_row("agreement", mean, rate_interval(right, one.unit[labelled]))
+    return (
+        row | {"n_labelled": len(right)} | figure_row("agreement", mean, rate_interval(right, chances.unit[labelled]))
+    )
 
 
 def passes_at(prob: Floats, cut: float) -> Floats:
@@ -424,11 +438,11 @@ def _fewest(at_least: float) -> float:
     return math.log(_ALPHA) / math.log(at_least)
 
 
-def _sure_from(one: Chances, at_least: float) -> float:
+def _sure_from(chances: Chances, at_least: float) -> float:
     """The least threshold down to which the lower end of the agreement is as large; NaN for none."""
     threshold = math.nan
     for certainty in CERTAINTIES[::-1]:
-        row = _decided(one, certainty)
+        row = _decided(chances, certainty)
         if row["n_labelled"] >= _fewest(at_least) and row["agreement_low"] < at_least:
             break
         threshold = float(certainty) if row["n_labelled"] >= _fewest(at_least) else threshold

@@ -171,10 +171,10 @@ def pass_threshold(
 def _of_chances(two: TwoParts, folds: int) -> pd.DataFrame:
     """The cuts on P(pass): chosen on dev, and shown on held-out labels where they gain something out of fold."""
     rows = []
-    for one, hidden in two.chances:
-        row = one.head | NO_LOOK | {"n_held_out": 0} | _chosen_cut(one, folds)
+    for chances, hidden in two.chances:
+        row = chances.head | NO_LOOK | {"n_held_out": 0} | _chosen_cut(chances, folds)
         if hidden is not None and "notes" not in row:
-            row |= two.look(one.head, f"{one.head['judge']} cut at {row['cut']:g}")
+            row |= two.look(chances.head, f"{chances.head['judge']} cut at {row['cut']:g}")
             row |= _shown_cut(hidden, row["cut"], row["n_looks"])
         else:
             row["notes"] = [row.get("notes"), *two.notes]
@@ -182,28 +182,28 @@ def _of_chances(two: TwoParts, folds: int) -> pd.DataFrame:
     return two.keys.restore(result_table(rows, *_OF_CHANCES))
 
 
-def _chosen_cut(one: Chances, folds: int) -> dict[str, Any]:
+def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     """The cut that agrees best with people, and what to expect of it; or why there is none to look at."""
-    rows = one.labelled
-    prob, people = one.prob[rows], one.people[rows]
-    fold = _folds(one.unit[rows].astype(str).astype(object), folds)
+    rows = chances.labelled
+    prob, people = chances.prob[rows], chances.people[rows]
+    fold = _folds(chances.unit[rows].astype(str).astype(object), folds)
     n_folds = int(fold.max(initial=-1)) + 1
-    row: dict[str, Any] = {"n_items": len(one.items), "n_labelled": len(prob), "n_folds": n_folds}
+    row: dict[str, Any] = {"n_items": len(chances.items), "n_labelled": len(prob), "n_folds": n_folds}
     if len(prob) < FEWEST or n_folds < _FEWEST:
         few = f"under {FEWEST} labelled items" if len(prob) < FEWEST else "fewer than two clusters"
-        return row | {"notes": NO_CHANCE if np.isnan(one.prob).all() else few}
+        return row | {"notes": NO_CHANCE if np.isnan(chances.prob).all() else few}
     # items × cuts
     passed = np.column_stack([passes_at(prob, cut) for cut in _CUTS])
     right = agreement(passed, people[:, None])
     best = _best_column(right)
     by_fold = [_best_column(right[fold != number]) for number in range(n_folds)]
-    middle, place, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
+    middle, column, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
     row |= {"cut": _CUTS[best], "cut_lowest": _CUTS[min(by_fold)], "cut_highest": _CUTS[max(by_fold)]}
-    row |= {"in_sample": right[:, best].mean(), "out_of_fold": right[items, place].mean()}
+    row |= {"in_sample": right[:, best].mean(), "out_of_fold": right[items, column].mean()}
     row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
     gain = row["out_of_fold"] - row["present"]
     row |= {"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {}
-    return row | _needed(np.abs(passed[items, place] - passed[:, middle]).mean(), gain)
+    return row | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
 
 
 def _best_column(right: Floats) -> int:
@@ -218,11 +218,11 @@ def _needed(changed: float, gain: float) -> dict[str, float]:
     return {"changed": changed, "n_needed": math.ceil(_DECIDES * changed / gain**2) if gain > _SAME else math.nan}
 
 
-def _shown_cut(one: Chances, cut: float, look: int) -> dict[str, Any]:
+def _shown_cut(chances: Chances, cut: float, look: int) -> dict[str, Any]:
     """What a cut gains on held-out labels, and whether to keep it: by the rule of edits (`decide`)."""
-    rows = one.labelled
-    people, unit = one.people[rows], one.unit[rows]
-    now, then = (passes_at(one.prob[rows], value) for value in (cut, 0.5))
+    rows = chances.labelled
+    people, unit = chances.people[rows], chances.unit[rows]
+    now, then = (passes_at(chances.prob[rows], value) for value in (cut, 0.5))
     steps = agreement(now, people) - agreement(then, people)
     gain = float(steps.mean()) if len(steps) else math.nan
     ends, strict = change_interval(steps, unit), change_interval(steps, unit, 1 - alpha_of(look))

@@ -9,6 +9,7 @@ from alignment_tables import labels_of, votes_table
 from judgment_tables import BINARY, answered
 
 from evalkit.errors import ConfigError, InputError
+from evalkit.plots import plot_calibration
 from evalkit.stats import certainty_threshold, pass_probabilities, pass_threshold
 from evalkit.stats.alignment.label_splits import held_out_looks, split_labels
 from evalkit.stats.voting import vote
@@ -34,14 +35,14 @@ def test_gap_brier_and_ece_by_hand():
     assert (row["gap"], row["brier"], row["ece"]) == pytest.approx((-0.2, 0.28, 0.2))
     half = 2.0227 * math.sqrt(0.24 / 39)
     assert (row["gap_low"], row["gap_high"]) == pytest.approx((-0.2 - half, -0.2 + half), abs=1e-4)
-    # of 40 draws with chance .8: √(2/π) · √(.16/40), and the design effect 40/39 of single items
-    assert row["ece_if_calibrated"] == pytest.approx(math.sqrt(2 / math.pi * 0.16 / 40 * 40 / 39), abs=1e-6)
+    # of 40 draws with chance .8: √(2/π) · √(.16/40)
+    assert row["ece_if_calibrated"] == pytest.approx(math.sqrt(2 / math.pi * 0.16 / 40), abs=1e-6)
     assert row["notes"] == "slope: under 100 labelled items"
     assert math.isnan(row["slope"])
     # wrong in a group as a whole: 20 groups of two alike have twice the variance, so √2 of the ECE
     pairs = {f"i{n}": n // 2 for n in range(40)}
     grouped = figures([0.8] * 40, [1] * 24 + [0] * 16, clusters=pairs).table.iloc[0]
-    assert grouped["ece_if_calibrated"] == pytest.approx(math.sqrt(2 / math.pi * 0.16 / 40 * 40 / 19), abs=1e-6)
+    assert grouped["ece_if_calibrated"] == pytest.approx(math.sqrt(2 / math.pi * 0.16 / 40 * 2), abs=1e-6)
 
 
 def test_the_slope_is_that_of_people_on_p():
@@ -112,6 +113,16 @@ def test_what_is_decided_and_the_agreement_there():
     assert rows.loc[0.9, ["decided", "agreement"]].tolist() == pytest.approx([0.4, 0.5])
     assert rows.loc[0.99, "n_labelled"] == 0
     assert math.isnan(rows.loc[0.99, "agreement"])
+
+
+def test_the_plot_shows_people_by_p():
+    made = figures([0.2, 0.9] * 20, [*[1, 1] * 4, *[0, 1] * 8, *[0, 0] * 8])
+    alt = plot_calibration(made).alt
+    assert "score 0.2: people 0.20 [" in alt
+    assert "score 0.9: people 0.60 [" in alt
+    assert "calibrated" not in alt
+    with pytest.raises(InputError, match="what calibrate or pass_probabilities returned, not DataFrame"):
+        plot_calibration(made.table)
 
 
 def split(people):
