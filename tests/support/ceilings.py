@@ -136,7 +136,9 @@ RAISED = (
     Raise("evaluation", 8, "samples of one judge"),
     Raise("gate", 9, "samples of one judge"),
     Raise("lighteval", 12, "samples of one judge"),
-    Raise("notebook", 3, "samples of one judge"),
+    Raise("notebook", 4, "samples of one judge, the probability beside it"),
+    Raise("engine", 5, "probabilities of recorded answers"),
+    Raise("stats", 2, "drift names another version of a model"),
     Raise("runs", 1, "samples of one judge"),
 )
 

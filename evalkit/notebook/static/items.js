@@ -141,7 +141,7 @@ function itemsPart(ctx) {
   // -- one item
   // The replies of each judge; those of the other version, where they differ, and the raw replies are folded.
   function judgeArticles(judges, versions) {
-    const samples = (judge) => `<ol>${judge.samples.map((one) => `<li>${chip(one.label, one.passed, undefined, "sample")}<span>${one.order ? `<small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small> ` : ""}${
+    const samples = (judge) => `<ol>${judge.samples.map((one) => `<li>${chip(one.label, one.passed, undefined, "sample")}<span>${one.pass_prob == null ? "" : `<small>P(pass) ${one.pass_prob.toFixed(2)}</small> `}${one.order ? `<small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small> ` : ""}${
         one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}</span></li>`).join("")}</ol>`;
     const vote = (judge) => `${chip(judge.label, judge.passed, undefined, judge.judge)} <small>${[judge.score !== null ? `mean ${judge.score}` : judge.label === null ? (judge.reason ?? "unscored").replaceAll("_", " ") : "", judge.passed === null ? "" : verdict(judge.passed)].filter(Boolean).map(esc).join(", ")}</small>`;
     const raw = (judge) => (judge.samples.some((one) => one.reply) ? `<details><summary>Raw replies<span class="ekw-sr"> of ${esc(judge.judge)}</span></summary>${judge.samples.map((one) => (one.reply ? `<pre>${esc(one.reply)}</pre>` : "")).join("")}</details>` : "");
