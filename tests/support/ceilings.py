@@ -140,7 +140,9 @@ RAISED = (
     Raise("evaluation", 8, "samples of one judge"),
     Raise("gate", 9, "samples of one judge"),
     Raise("lighteval", 12, "samples of one judge"),
-    Raise("notebook", 3, "samples of one judge"),
+    Raise("notebook", 4, "samples of one judge, the probability beside it"),
+    Raise("engine", 5, "probabilities of recorded answers"),
+    Raise("stats", 2, "drift names another version of a model"),
     Raise("runs", 1, "samples of one judge"),
     Raise("core", 127, "images: what the first bytes of a file say, and where its bytes are"),
     Raise("engine", 79, "images on three wires, their highest price, and judges that see none"),
@@ -158,6 +160,7 @@ RAISED = (
     Raise("engine", 14, "images beside samples of each judge"),
     Raise("notebook", 9, "the form of criteria on the start card"),
     Raise("rubrics", 5, "lists in keys of labels, and versions that are numbers, are refused with the line that works"),
+    Raise("rubrics", 2, "a rubric with the steps of items as levels is written without a scale"),
 )
 
 

@@ -15,7 +15,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import WEIGHT, is_weight
-from evalkit.engine.judging.replies_to_judgments import UNSCORED, CodeReader, Verdict, VerdictColumns
+from evalkit.engine.judging.replies_to_judgments import COLUMNS, UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.parsing import Form
@@ -493,6 +493,7 @@ def _verdicts(
         codes_of = per_criterion
     coders = {name: _Coder(codes_of.get(name), rubric.criterion(name).scale, name) for name in rubric.names}
     verdicts, explanations, replies = list[Verdict](), list[str | None](), list[str | None]()
+    distributions = np.full((len(rows), len(COLUMNS)), np.nan)
     for index, (value, name, flip) in enumerate(zip(values.values, criteria, flips, strict=True)):
         explanation, reply = None, None
         if rows.is_text and not is_missing(value):
@@ -507,13 +508,16 @@ def _verdicts(
             code, reason = coders[name](values, index)
         verdict = readers[name].verdict(code, flip) if reason is None else UNSCORED[reason]
         decided = readers[name].decided(reply, None, flip=flip) if reply is not None and reason is None else None
-        verdicts.append(decided[0] if decided else verdict)
+        if decided is not None:
+            verdict, distributions[index] = decided
+        verdicts.append(verdict)
         explanations.append(explanation)
         replies.append(reply)
     if verdicts:
         columns.put(np.arange(len(rows)), verdicts)
     texts = {"explanation": explanations, "reply": pd.array(replies, dtype="str")} if rows.is_text else {}
-    return columns.columns() | texts
+    is_distributed = not np.isnan(distributions).all()
+    return columns.columns() | texts | (dict(zip(COLUMNS, distributions.T, strict=True)) if is_distributed else {})
 
 
 class _Coder:

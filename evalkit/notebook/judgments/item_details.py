@@ -243,6 +243,7 @@ def level_keys(scale: Scale) -> list[str]:
 
 def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:
     mine = judgments[(judgments["judge"] == vote["judge"]).to_numpy()]
-    samples = list(records(mine[["order", "label", "passed", "explanation", "error", "reply", "source"]]))
+    names = ["order", "label", "passed", "explanation", "error", "reply", "source"]
+    samples = list(records(mine[names + ["pass_prob"] * ("pass_prob" in mine)]))
     verdict = {name: vote[name] for name in ("judge", "label", "score", "passed", "reason")}
     return verdict | {"score": verdict["score"] and round(verdict["score"], 2), "samples": samples}

@@ -157,8 +157,8 @@ function itemsPart(ctx) {
   }
   function reasons(judge) {
     const said = new Map();
-    judge.samples.forEach((one) => { const key = JSON.stringify([one.label, one.order, one.error, one.explanation]), n = said.get(key)?.n || 0; said.set(key, { ...one, n: n + 1 }); });
-    return `<ol>${[...said.values()].map((one) => `<li>${chip(one.label, one.passed, undefined, "sample")}<span>${one.n > 1 ? `${one.n}× ` : ""}${one.order ? `<small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small> ` : ""}${
+    judge.samples.forEach((one) => { const key = JSON.stringify([one.label, one.order, one.error, one.explanation, one.pass_prob]), n = said.get(key)?.n || 0; said.set(key, { ...one, n: n + 1 }); });
+    return `<ol>${[...said.values()].map((one) => `<li>${chip(one.label, one.passed, undefined, "sample")}<span>${one.n > 1 ? `${one.n}× ` : ""}${one.pass_prob == null ? "" : `<small>P(pass) ${one.pass_prob.toFixed(2)}</small> `}${one.order ? `<small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small> ` : ""}${
       one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}</span></li>`).join("")}</ol>`;
   }
   function rest(judges, versions, prompt) {

@@ -63,7 +63,7 @@ def drift(
         - `agreement`: change of the share of items on which the verdict is people's, with its interval; NA without
           labels;
         - `scored_before`, `scored_after`: share of the judgments that are scored (0-1);
-        - `models_before`, `models_after`: the models that the replies name; `notes`.
+        - `models_before`, `models_after`: the models that the replies name; `notes` say so if they differ.
 
     Raises
     ------
@@ -92,7 +92,9 @@ def drift(
             judged = side.loc[flags.to_numpy(dtype=bool)]
             figures[f"scored_{name}"] = float(judged["error"].isna().mean())
             figures[f"models_{name}"] = ", ".join(sorted(map(str, judged["model"].dropna().unique()))) or None
-        rows.append(figures | {"status": _status(row), "notes": [notes, row["notes"]]})
+        names = [figures["models_before"], figures["models_after"]]
+        changed = None if None in names or names[0] == names[1] else f"answered as {names[0]} before, as {names[1]} now"
+        rows.append(figures | {"status": _status(row), "notes": [notes, changed, row["notes"]]})
     return result_table(rows, *_COLUMNS)
 
 

@@ -424,7 +424,36 @@ def test_a_recorded_answer_reads_as_a_live_one():
     table = ek.import_judgments([{"item_id": "x", "text": text}], rubric, judge="decisions:m", text="text",
                                 read="decision")  # fmt: skip
     assert table["score"].tolist() == pytest.approx([0.8])
+    assert table["pass_prob"].tolist() == pytest.approx([0.8])
     assert table["passed"].tolist() == [True]
+
+
+def test_a_recorded_response_is_read_as_the_live_one_was(tmp_path: Path, at: At):
+    with decider() as (server, _):
+        live = judged(tmp_path, at(server), items_with(WARM), criteria_per_call="all", replies=True)
+    rows = live[["item_id", "criterion", "reply"]].astype(object)
+    rows = rows[rows["criterion"] == "true"].assign(reply=[live["reply"][1].replace("c2", "true")])
+    table = ek.import_judgments(rows, RUBRIC, judge="decisions:m", text="reply", read="decision")
+    names = ["score", "label", "passed", "pass_prob", "score_mass"]
+    assert table[names].astype(object).values.tolist() == live.loc[[1], names].astype(object).values.tolist()
+
+
+def test_the_tuner_shows_the_probability_beside_the_score(tmp_path: Path, at: At):
+    from evalkit.notebook.judgments.item_details import item_detail
+
+    with decider() as (server, _):
+        ev = ek.evaluate(items_with(WARM), RUBRIC, [at(server), "fake:strict"], cache=tmp_path)
+    judges = item_detail(ev, "0", "true")["judges"]
+    assert [[sample.get("pass_prob") for sample in judge["samples"]] for judge in judges] == [[0.75], [None] * 3]
+
+
+def test_drift_says_that_a_name_stands_for_another_version_now(tmp_path: Path, at: At):
+    with decider() as (server, model):
+        before = ek.evaluate(items_with(WARM, "x"), RUBRIC, at(server), cache=tmp_path)
+        server.faults = lambda body: {"body": model(body)["body"] | {"model": "luna-2027"}}
+        after = ek.evaluate(items_with(WARM, "x"), RUBRIC, at(server), cache=tmp_path, refresh=True)
+    notes = ek.drift(before, after)["notes"]
+    assert notes.str.contains("answered as luna-2026 before, as luna-2027 now").all()
 
 
 def test_the_real_client_of_openai_gives_its_address(tmp_path: Path):
