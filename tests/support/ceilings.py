@@ -125,6 +125,7 @@ RAISED = (
     Raise("notebook", 10, "labels that were added after a decision was shown"),
     Raise("tables", 2, "parts of a message whose type is no text"),
     Raise("tables", 18, "errors of readers of traces, fields of parts and calls that are not shown"),
+    Raise("stats", 260, "P(pass) against people, cuts on it, the certainty from which a judge agrees"),
     Raise("tables", 63, "a row per step of a trajectory, and tools' results cut in their middle"),
     Raise("rubrics", 42, "levels that are the steps of an item, and limits on tools' results"),
     Raise("stats", 91, "agreement on the step that failed, beside chance and the commonest step"),
@@ -134,6 +135,26 @@ RAISED = (
     Raise("engine", 42, "decision models that answer by name"),
     Raise("notebook", 9, "the form of criteria on the start card"),
     Raise("rubrics", 5, "lists in keys of labels, and versions that are numbers, are refused with the line that works"),
+    Raise("core", 6, "samples of one judge; numbers that decision models refuse where they are written"),
+    Raise("evaluation", 8, "samples of one judge"),
+    Raise("gate", 9, "samples of one judge"),
+    Raise("lighteval", 12, "samples of one judge"),
+    Raise("notebook", 3, "samples of one judge"),
+    Raise("runs", 1, "samples of one judge"),
+    Raise("core", 127, "images: what the first bytes of a file say, and where its bytes are"),
+    Raise("engine", 79, "images on three wires, their highest price, and judges that see none"),
+    Raise("tables", 71, "images below a named folder, and their numbers in a prompt"),
+    Raise("rubrics", 15, "an input of images, and the last of them alone"),
+    Raise("evaluation", 1, "images in a report"),
+    Raise("inspect", 2, "images that a judge of a sample sees"),
+    Raise("notebook", 2, "thumbnails of images that are not base64"),
+    Raise(
+        "notebook",
+        62,
+        "rows as CSV, an item before and after with its columns and criteria, the sentence in one line, the open item "
+        "first, prices said as at most, the plan of a saved session",
+    ),
+    Raise("engine", 14, "images beside samples of each judge"),
 )
 
 

@@ -18,8 +18,7 @@ import pandas as pd
 from evalkit.core.formatting import html_page, html_table, text_table
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.printable_text import one_line
-from evalkit.core.settings import as_cache, default_cache, shown_cache
-from evalkit.engine.judging.planning import plan_worklist
+from evalkit.core.settings import JudgeOptions, as_cache, default_cache, shown_cache
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheError, ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
@@ -37,7 +36,7 @@ from evalkit.notebook.start.column_roles import (
 from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks
 from evalkit.notebook.start.table_columns import Column, plain_value
 from evalkit.notebook.tuner.code_snippets import judge_code, judges_needed, rubric_code
-from evalkit.notebook.tuner.drafts import plan_line
+from evalkit.notebook.tuner.drafts import Drafts, Setup, plan_line
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_tuner import RubricTuner
 from evalkit.notebook.tuner.tuning_session import Session
@@ -362,12 +361,15 @@ class StartCard(NotebookWidget):
         prompts = {one.name: str(builder.prompt(one, whole[0])) for one in self.rubric.criteria}
         self.items, self.inputs, self.labels, self._lines = items, inputs, labels, lines
         self._n_skipped = len(work.skipped) - work.n_unseen
-        recorded, cache = self._options.get("recorded") == "use", self._options.get("cache")
-        repair = self._options.get("repair", True)
+        rubric, saved = self.rubric, self._saved
+        options: Any = {name: value for name, value in self._options.items() if name in JudgeOptions.__annotations__}
 
         def show_plan() -> None:
-            plan = plan_worklist(work, takes_recorded=recorded, adopt=True, cache=cache, repair=repair)
-            head = plan_line(plan, self._options.get("budget_usd"))
+            history = History(saved, spec.judges)
+            with suppress(CacheError):  # as the tuner will say
+                history.load(rubric.id)
+            drafts = Drafts(Setup.of(items, rubric, spec, None, options), history, options.get("budget_usd"))
+            head = plan_line(drafts.plan(), drafts.left_usd)
             if self._opened is None and self.items is items:
                 self.widget.status = {"plan": head}
 

@@ -20,7 +20,7 @@ from evalkit.core.settings import JudgeOptions, Options, as_cache, check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.engine import Plan, ReplyStore
 from evalkit.engine.judging.planning import plan_worklist
-from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.specification import Spec, default_samples
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, RubricError
 from evalkit.evaluation.evaluation import try_rules
@@ -52,6 +52,7 @@ def plan_line(plan: Plan, left_usd: float | None) -> str:
 def run_price(plan: Plan, left_usd: float | None = None) -> str:
     """What a press of Run asks and costs, in a few words; empty if nothing is asked.
 
+    It is the expected price where it is learnt from earlier replies (see `Plan`), else the most that it can be.
     `left_usd` is what the spending limit leaves.
 
     Examples
@@ -63,7 +64,11 @@ def run_price(plan: Plan, left_usd: float | None = None) -> str:
     """
     if not plan.n_to_call:
         return ""
-    about = f"about US$ {plan.usd:.2f}" if plan.usd >= 0.005 else "under US$ 0.01"
+    asked = plan.table[(plan.table["n_to_call"] > 0).to_numpy()]
+    is_learnt = bool((asked["n_past"] > 0).all()) or math.isnan(plan.usd_at_most)
+    highest = plan.usd_at_most if left_usd is None or plan.usd > left_usd else min(plan.usd_at_most, left_usd)
+    value = plan.usd if is_learnt else highest
+    about = f"{'about' if is_learnt else 'at most'} US$ {value:.2f}" if value >= 0.005 else "under US$ 0.01"
     usd = "price unknown" if math.isnan(plan.usd) else about if plan.usd_at_most else "free"
     return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}{over_limit(plan.usd, left_usd)}"
 
@@ -158,7 +163,7 @@ class Setup:
             return None
         judges = tuple(judge.identity for judge in version.judges)
         prompt = prompt_of(replace(self.spec, rubric=version.rubric), criterion)
-        return (*prompt, version.rubric.template, judges, version.samples)
+        return (*prompt, version.rubric.template, judges, *version.counts)
 
     def judges_by(self, version: Version, criterion: str) -> tuple[Any, ...] | None:
         """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
@@ -172,14 +177,18 @@ class Setup:
         own: Any = {"takes_recorded": options.recorded == "use", "refresh": options.refresh, "repair": options.repair}
         return plan_worklist(self.worklist(version, item_ids), **own, adopt=True, cache=self.cache)
 
-    def worklist(self, version: Version, item_ids: Collection[str] | None = None) -> Worklist:
-        """All that a version judges, or what it judges of some items; raises for rules that do not fit its scales."""
+    def worklist(self, version: Version, item_ids: Collection[str] | None = None, first: str = "") -> Worklist:
+        """All that a version judges, or what it judges of some items; raises for rules that do not fit its scales.
+
+        `first` is the item that is asked about before the others.
+        """
         rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
         data = self.data_options(version.rubric) | {"criteria_per_call": self.spec.criteria_per_call}
         spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
         try_rules(spec)
         items = self.items if item_ids is None else self.items[self.items["item_id"].isin(list(item_ids))]
-        return Worklist.of(spec, items, quiet=True)  # the session has warned
+        work = Worklist.of(spec, items, quiet=True)  # the session has warned
+        return replace(work, first=frozenset([first]))
 
 
 class Drafts:
@@ -337,7 +346,7 @@ class Drafts:
 
     def add_judge(self, judge: JudgeLike) -> Judge:
         """Add a judge to the jury, and return it."""
-        added = Judge.of(judge)
+        _, (*_, added) = default_samples([*self.pool, Judge.of(judge)])
         self._check(self.draft, [*self.pool, added])
         self.pool.append(added)
         self.active.add(added.name)

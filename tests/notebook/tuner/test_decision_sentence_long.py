@@ -221,7 +221,7 @@ def test_while_judges_are_asked() -> None:
     decision = running(361, 882, "v4")
     assert (decision.verdict, decision.then) == (
         "Running: 361 of 882 replies.",
-        "The figures are those of v4 until all items are judged.",
+        "The figures are those of v4 until then.",
     )
     assert decision_texts(decision)["kind"] == "running"
     assert running(0, 1, "") == Decision("running", "Running: 0 of 1 reply.", "", decision.reason)
