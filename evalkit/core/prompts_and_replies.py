@@ -237,6 +237,10 @@ class Reply:
 _fields_of: Callable[[Reply], tuple[Any, ...]] = attrgetter(*Reply.__slots__)
 
 
+TOO_LONG = "prompt_too_long"
+"""The finish reason of a stored reply without text: the service refused the prompt as longer than its context."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A call without a reply: its `reason`, what happened in words, and whether it may have been billed."""

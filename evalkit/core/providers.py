@@ -75,6 +75,10 @@ PROVIDERS: dict[str, Provider] = {
         "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", price_list="openai-decisions", decides=True,
         body_params=("prompt_cache_key", "prompt_cache_options", "safety_identifier"),
     ),
+    "systemone": Provider(
+        "decision models at TypeSafe, or any server that speaks its POST /v1/systemone (base_url)", "api.typesafe.ai",
+        "TYPESAFE_API_KEY", address="https://api.typesafe.ai/v1", price_list="typesafe", decides=True, body_params=(),
+    ),
     "transformers": Provider("a model that evalkit loads, by transformers", packages=("torch", "transformers")),
     "vllm": Provider("a model that evalkit loads, by vLLM", packages=("vllm",)),
     "function": Provider("a Python function, as module:function (see Judge.function)", in_lighteval=False),

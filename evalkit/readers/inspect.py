@@ -10,6 +10,10 @@ from evalkit.errors import InputError, MissingExtraError, advise_extra
 from evalkit.readers import blocks
 from evalkit.readers.records import TRACES, Reader
 
+_OF_SCORES = {"": "value", "_explanation": "explanation", "_answer": "answer"}
+"""Ends of the columns of a score, and its fields."""
+_BESIDE = ("metadata", "choices", "error", "limit")
+"""Fields of a sample that become columns."""
 _HEAD = 4096  # bytes of a log in JSON, in which its block "eval" starts
 
 
@@ -36,12 +40,17 @@ def _item(row: Any) -> dict[str, Any]:
         raise InputError("a sample of an Inspect log is an object with the list messages")
     attached = row.get("attachments") or {}
     listed = [entry for message in row["messages"] for entry in messages(_attached(message, attached))]
-    scores = {f"score_{name}": score.get("value") for name, score in (row.get("scores") or {}).items()}
+    scores = {
+        f"score_{name}{end}": score.get(field)
+        for name, score in (row.get("scores") or {}).items()
+        for end, field in _OF_SCORES.items()
+    }
+    beside = {name: row.get(name) for name in _BESIDE}
     target = row.get("target")
     reference = "\n".join(target) if isinstance(target, list) else target
     number = f"{row.get('id')}/{row['epoch']}" if row.get("epoch", 1) != 1 else row.get("id")
     columns = {"item_id": number, "group_id": row.get("id"), "system_id": row.get("system_id"), "reference": reference}
-    return blocks.item(listed, **columns, **scores)
+    return blocks.item(listed, **{**beside, **columns, **scores})
 
 
 def _attached(value: Any, attached: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evalkit.readers import blocks
 from evalkit.readers.records import TRACES, Reader
-from evalkit.readers.spans import item, parsed, spans_by_trace, with_messages
+from evalkit.readers.spans import History, agents_of, item, parsed, spans_by_trace, with_messages
 
 _ADVICE = "its LLM spans need llm.input_messages; switch off OPENINFERENCE_HIDE_INPUTS and …_HIDE_OUTPUTS"
 
@@ -20,7 +20,7 @@ def _read(rows: Any) -> list[Any]:
         of_models = [of_span.get("llm") or {} for of_span in nested]
         names = [llm["model_name"] for llm in of_models if "model_name" in llm]
         columns = {"group_id": sessions[0] if sessions else None, "system_id": names[0] if names else None}
-        items.append(item(trace, map(_history, of_models), **columns))
+        items.append(item(trace, zip(agents_of(spans), map(_history, of_models), strict=True), **columns))
     return with_messages(items, _ADVICE)
 
 
@@ -41,17 +41,21 @@ def _listed(value: Any) -> list[Any]:
     return value or []
 
 
-def _history(llm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _history(llm: Mapping[str, Any]) -> History:
     for name in ("input_messages", "output_messages"):
         for entry in _listed(llm.get(name)):
-            message = _nested(entry.get("message", entry))
-            parts = [_part(_nested(block.get("message_content", block))) for block in _listed(message.get("contents"))]
-            parts = parts or ([blocks.text(message["content"])] if message.get("content") else [])
-            if message.get("role") == "tool" or "tool_call_id" in message:
-                content = message.get("content", parts)
-                yield blocks.result(content, message.get("tool_call_id"), name=message.get("name"))
-                continue
-            yield from blocks.messages(message["role"], [*parts, *map(_call, _listed(message.get("tool_calls")))])
+            yield from ((piece, name == "output_messages") for piece in _messages(entry))
+
+
+def _messages(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    message = _nested(entry.get("message", entry))
+    parts = [_part(_nested(block.get("message_content", block))) for block in _listed(message.get("contents"))]
+    parts = parts or ([blocks.text(message["content"])] if message.get("content") else [])
+    if message.get("role") == "tool" or "tool_call_id" in message:
+        content = message.get("content", parts)
+        yield blocks.result(content, message.get("tool_call_id"), name=message.get("name"))
+        return
+    yield from blocks.messages(message["role"], [*parts, *map(_call, _listed(message.get("tool_calls")))])
 
 
 def _call(entry: Mapping[str, Any]) -> dict[str, Any]:

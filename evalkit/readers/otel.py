@@ -8,7 +8,7 @@ from typing import Any
 from evalkit.errors import InputError
 from evalkit.readers import blocks
 from evalkit.readers.records import TRACES, Reader
-from evalkit.readers.spans import Span, item, parsed, spans_by_trace, with_messages
+from evalkit.readers.spans import History, Span, agents_of, item, parsed, spans_by_trace, with_messages
 
 _ADVICE = "switch on the capture of messages: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only"
 _OF_FILES = {"image": "image", "audio": "audio", "video": "video"}
@@ -24,18 +24,19 @@ def _item(trace: str, spans: list[Span]) -> dict[str, Any] | None:
         first |= span.attributes
     columns = {"group_id": first.get("gen_ai.conversation.id"), "system_id": first.get("gen_ai.request.model")}
     tools = parsed(first.get("gen_ai.tool.definitions"))
-    return item(trace, (_history(span.attributes) for span in spans), **columns, tools=tools)
+    histories = zip(agents_of(spans), (_history(span.attributes) for span in spans), strict=True)
+    return item(trace, histories, **columns, tools=tools)
 
 
-def _history(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _history(attributes: Mapping[str, Any]) -> History:
     if rules := parsed(attributes.get("gen_ai.system_instructions")):
-        yield from _messages({"role": "system", "parts": rules})
+        yield from ((message, False) for message in _messages({"role": "system", "parts": rules}))
     for end in ("input", "output"):
         for message in parsed(attributes.get(f"gen_ai.{end}.messages")) or ():
-            yield from _messages(message)
+            yield from ((piece, end == "output") for piece in _messages(message))
     if "gen_ai.tool.call.result" in attributes and attributes.get("gen_ai.tool.call.id"):
         content, name = parsed(attributes["gen_ai.tool.call.result"]), attributes.get("gen_ai.tool.name")
-        yield blocks.result(content, attributes["gen_ai.tool.call.id"], attributes.get("error.type"), name)
+        yield blocks.result(content, attributes["gen_ai.tool.call.id"], attributes.get("error.type"), name), False
 
 
 def _messages(message: Any) -> Iterator[dict[str, Any]]:

@@ -12,14 +12,27 @@ from typing import Any
 from evalkit.errors import EvalkitWarning, InputError, counted
 from evalkit.readers import blocks
 
+_AGENTS = {"gen_ai.operation.name": "invoke_agent", "openinference.span.kind": "AGENT"}
+"""Attributes that mark the span of an agent's run."""
+
+History = Iterable[tuple[dict[str, Any], bool]]
+"""The messages of a span, and whether the span wrote them; the others were there before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span: the id of its trace, when it started (as written), and its attributes by their names."""
+    """A span: the ids of its trace, itself and its parent, when it started, and its attributes by their names."""
 
     trace: str
     start: tuple[int, str]
     attributes: dict[str, Any]
+    id: str = ""
+    parent: str = ""
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is an agent's run, and not a call of a model or tool."""
+        return any(self.attributes.get(name) == value for name, value in _AGENTS.items())
 
 
 def spans_by_trace(rows: Iterable[Any]) -> dict[str, list[Span]]:
@@ -49,9 +62,16 @@ def _spans(row: Any) -> Iterator[Span]:
     attributes, context = row["attributes"], row.get("context") or {}
     if isinstance(attributes, list):
         attributes = {entry["key"]: _value(entry.get("value")) for entry in attributes}
-    trace = row.get("traceId") or row.get("trace_id") or context.get("trace_id") or ""
+    trace, span, parent = (
+        str(row.get(names[0]) or row.get(names[1]) or context.get(names[1]) or "")
+        for names in (("traceId", "trace_id"), ("spanId", "span_id"), ("parentSpanId", "parent_id"))
+    )
+    if not trace:
+        fact = f"the span {row.get('name', row.get('attributes'))!r:.60} has no trace id, by which spans become items"
+        raise InputError(f"{fact}; write it as traceId, trace_id or context.trace_id, one for each trace")
     start = str(row.get("startTimeUnixNano") or row.get("start_time") or "")
-    yield Span(str(trace), (len(start) if start.isdigit() else 0, start), dict(attributes))
+    parent = parent or str(row.get("parent_span_id") or "")
+    yield Span(trace, (len(start) if start.isdigit() else 0, start), dict(attributes), span, parent)
 
 
 def _value(value: Any) -> Any:
@@ -75,23 +95,44 @@ def parsed(value: Any) -> Any:
         return value
 
 
-def merged(histories: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The messages of histories that repeat one another, each as often as the history that has it most often."""
-    listed, counts, results = list[dict[str, Any]](), Counter[str](), set[str]()
-    for history in histories:
+def agents_of(spans: Iterable[Span]) -> list[str]:
+    """For each span of a trace the id of the agent's run that it is, or is in; empty where there is none."""
+    by_id = {span.id: span for span in spans if span.id}
+    agents = []
+    for span in spans:
+        visited, current = set[str](), span
+        while not current.is_agent and current.parent in by_id and current.parent not in visited:
+            visited.add(current.parent)
+            current = by_id[current.parent]
+        agents.append(current.id if current.is_agent else "")
+    return agents
+
+
+def merged(histories: Iterable[tuple[str, History]]) -> list[dict[str, Any]]:
+    """The messages of agents' histories that repeat one another, each as often as the history that has it most often.
+
+    What one agent wrote is not what another wrote, however equal.
+    """
+    listed, counts, authors = list[dict[str, Any]](), Counter[str](), dict[str, set[str]]()
+    for agent, history in histories:
         in_history = Counter[str]()
-        for message in history:
+        for message, is_written in history:
             key, call = json.dumps(message, sort_keys=True, default=str), message.get("tool_call_id")
-            in_history[key] += 1
-            is_known = call in results if call else in_history[key] <= counts[key]
+            # results are known by their call, as a span of the tool may write them otherwise than the next history
+            names = {key, f"result {agent} {call}"} if call else {key}
+            in_history.update(names)
+            is_known = any(in_history[name] <= counts[name] for name in names)
+            if is_known and is_written and agent not in authors.get(key, {agent}):
+                is_known, in_history[key] = False, counts[key] + 1
             if not is_known:
                 listed.append(message)
-            results |= {call} if call else set()
+            if is_written:
+                authors.setdefault(key, set()).add(agent)
         counts |= in_history
     return listed
 
 
-def item(trace: str, histories: Iterable[Iterable[dict[str, Any]]], **columns: Any) -> dict[str, Any] | None:
+def item(trace: str, histories: Iterable[tuple[str, History]], **columns: Any) -> dict[str, Any] | None:
     """A trace as an item; None if its spans have no messages, as those of a health check."""
     listed = merged(histories)
     return blocks.item(listed, item_id=trace, **columns) if listed else None

@@ -13,6 +13,16 @@ from evalkit.core.settings import weight_of
 from evalkit.core.validation_errors import explain, unknown_key
 from evalkit.errors import EvalkitError, RubricError, listed
 from evalkit.rubrics.scales import Scale, number
+from evalkit.tables.steps import step_numbers
+
+TOOL_RESULT = "tool_result"
+"""The limit of a rubric on the characters of a text in a tool's result."""
+NO_STEP = "none"
+"""The level of a trajectory without the step that a criterion with `steps_of` asks for."""
+_OF_STEPS: dict[str, Any] = {
+    "level": "nominal", "better": "high", "pass_at": None, "pass_if": (NO_STEP,),
+    "scale": Scale((), level="nominal", pass_if=(NO_STEP,)),
+}  # fmt: skip
 
 
 class FileModel(BaseModel):
@@ -67,6 +77,9 @@ class Criterion(FileModel):
     examples
         Items that people have judged, shown in the prompt: each a mapping with `inputs` (name -> text) and `label`, a
         code of the scale, and perhaps `item_id`. See `Rubric.with_examples`.
+    steps_of
+        In place of a scale: an input with messages. The levels are the numbers of the item's own steps in it (see
+        `explode_steps`), and ``none``, which passes.
 
     Raises
     ------
@@ -90,6 +103,7 @@ class Criterion(FileModel):
     weight: Annotated[float, BeforeValidator(weight_of)] = 1.0
     critical: bool = False
     examples: tuple[dict[str, Any], ...] = ()
+    steps_of: str | None = None
 
     def __init__(self, **fields: Any) -> None:  # for type checkers: any key, `scale` as a mapping
         super().__init__(**fields)
@@ -97,6 +111,8 @@ class Criterion(FileModel):
     @model_validator(mode="before")
     @classmethod
     def _make_scale(cls, fields: Any) -> Any:
+        if isinstance(fields, Mapping) and fields.get("steps_of") is not None:
+            return _with_open_scale(fields)
         if not isinstance(fields, Mapping) or "scale" not in fields:
             return fields
         fields = dict(fields)
@@ -146,7 +162,16 @@ class Criterion(FileModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The criterion as in a rubric file, defaults left out."""
-        return self._file_values("name", "level") | {"scale": dict(self.scale)}
+        scale = {} if self.steps_of else {"scale": dict(self.scale)}
+        return self._file_values("name", "level") | scale
+
+    def of_item(self, inputs: Mapping[str, Any]) -> Criterion:
+        """The criterion with the steps of these inputs as its levels; itself, if its levels are not an item's own."""
+        if self.steps_of is None:
+            return self
+        numbers = step_numbers(inputs.get(self.steps_of))
+        scale = replace(self.scale, codes=(NO_STEP, *map(str, numbers)), texts=("no step", *[""] * len(numbers)))
+        return BaseModel.model_copy(self, update={"scale": scale})
 
     def edit(self, **changes: Any) -> Criterion:
         """A changed copy; `scale` may contain only levels that change. A new code adds a level, None removes one."""
@@ -178,6 +203,14 @@ class Criterion(FileModel):
             codes = [code for code in map(number, rubrics) if code is not None]
             fields["pass_at"] = max(codes, default=None)
         return cls(name=name, scale=dict(rubrics), **fields)
+
+
+def _with_open_scale(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a criterion whose levels are an item's own."""
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    if wrong := [name for name, value in _OF_STEPS.items() if name in values and values[name] != value]:
+        raise ValueError(f"with steps_of the levels are the steps of each item; remove {listed(wrong)}")
+    return {**fields, **_OF_STEPS}
 
 
 def groups_of(criteria: Sequence[Criterion], size: int) -> tuple[tuple[int, ...], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evalkit.errors import ConfigError, RubricError, listed
@@ -46,6 +46,23 @@ def answers_of(scale: Scale) -> dict[str, Any]:
     return {"type": kind, list_name: options}
 
 
+def level_texts(scale: Scale) -> list[str]:
+    """What levels are called where they have no labels: their descriptions, else their codes."""
+    return [text or label for text, label in zip(scale.texts, scale.labels, strict=True)]
+
+
+def option_names(labels: Sequence[str]) -> list[str]:
+    """The names of options where they are keys of an object: a server may sort keys that look like whole numbers.
+
+    Examples
+    --------
+    >>> option_names(["1", "2"]), option_names(["A", "tie"])
+    (['option_1', 'option_2'], ['A', 'tie'])
+    """
+    may_be_sorted = any(label.isdecimal() for label in labels)
+    return [f"option_{label}" for label in labels] if may_be_sorted else list(labels)
+
+
 def check_askable(criteria: Iterable[Criterion], judge: str) -> None:
     """Raise unless decision models can be asked about these criteria; `judge` is the one that is to be asked.
 
@@ -64,6 +81,5 @@ def check_askable(criteria: Iterable[Criterion], judge: str) -> None:
         if len(scale) > limit:
             fact = f"{who}: its scale has {len(scale)} levels, and a question has at most {limit}"
             raise ConfigError(f"{fact}; merge some of them, or ask a chat model")
-        texts = Counter(filter(None, scale.texts))
-        if doubled := [text for text, n in texts.items() if n > 1]:
+        if doubled := [text for text, n in Counter(level_texts(scale)).items() if n > 1]:
             raise RubricError(f"{who}: two of its levels have the description {listed(doubled)}; write them apart")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
+from evalkit.rubrics.criteria import TOOL_RESULT
 from evalkit.rubrics.decision_questions import FORM, answers_of
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables.items import canonical_text
@@ -341,14 +342,15 @@ class PromptBuilder:
         if self.template.form == FORM:
             prompts = {criterion.name: self.prompt(criterion, inputs) for criterion in criteria}
             return _one_request(prompts, (self, (*criteria,)))
+        with_levels = [criterion.of_item(inputs) for criterion in criteria]
         prompt = self.together.prompt(criteria[0], inputs, criteria[1:])
-        schemas = {criterion.name: reply_schema(criterion) for criterion in criteria}
+        schemas = {criterion.name: reply_schema(criterion) for criterion in with_levels}
         parts = tuple(
             replace(
                 prompt, schema=schemas[one.name], criterion=one.name, level=one.level, codes=one.scale.codes,
                 texts=one.scale.texts, origin=(self, (*criteria,)),
             )
-            for one in criteria
+            for one in with_levels
         )  # fmt: skip
         schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
         origin = self, (*criteria,)
@@ -399,6 +401,8 @@ class PromptBuilder:
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
+        origin = self, (criterion, *others)
+        criterion = criterion.of_item(inputs)
         blocks = self._blocks(criterion, inputs, others)
         if criterion.examples:
             blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
@@ -425,7 +429,7 @@ class PromptBuilder:
             codes=criterion.scale.codes,
             inputs=inputs,
             texts=criterion.scale.texts,
-            origin=(self, (criterion, *others)),
+            origin=origin,
         )
 
     def _apart(self, blocks: Mapping[str, str]) -> list[Message]:
@@ -439,7 +443,9 @@ class PromptBuilder:
         self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()
     ) -> dict[str, str]:
         """The rendered blocks for one item's inputs."""
-        known_as = *(one.name for one in (criterion, *others)), "", *inputs
+        criteria = [one.of_item(inputs) for one in (criterion, *others)]
+        steps = (*(label for one in criteria if one.steps_of for label in one.scale.labels),)
+        known_as = *(one.name for one in criteria), "", *inputs, *steps
         prepared = self._prepared.get(known_as)
         if prepared is None:
             self.template.check(self.shown_inputs)
@@ -449,7 +455,7 @@ class PromptBuilder:
                     one.name, one.description.strip(), one.level, one.steps,
                     tuple(map(_LevelView, one.scale.labels, one.scale.texts)),
                 )
-                for one in (criterion, *others)
+                for one in criteria
             )  # fmt: skip
             views: dict[str, Any] = {
                 "rubric": _RubricView(self.rubric.description.strip(), names, self.rubric.mode, shown),
@@ -462,7 +468,7 @@ class PromptBuilder:
             if name not in self.rubric.input_names and not (name == OWN_ANSWER and self.template.commits):
                 text = f"template {self.template.label} calls fence({name!r}), but the rubric has no input of this name"
                 raise RubricError(text)
-            return fenced(name, inputs[name]) if name in inputs else ""
+            return fenced(name, inputs[name], self.rubric.limits.get(TOOL_RESULT)) if name in inputs else ""
 
         return self.template.blocks({**inputs, **views}, fence, known)
 
@@ -509,11 +515,12 @@ def reply_schema(criterion: Criterion) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-def fenced(name: str, value: Any) -> str:
+def fenced(name: str, value: Any, longest_result: int | None = None) -> str:
     """A value between ``<name-HASH>`` and ``</name-HASH>``; HASH is the start of the text's sha256.
 
     Candidate text can hold a closing tag only by containing its own hash. Lists are numbered,
-    conversations show the role of each message, other structures are shown as JSON.
+    conversations show the role of each message, other structures are shown as JSON. Texts of tools' results with more
+    characters than `longest_result` are cut in their middle.
 
     Examples
     --------
@@ -528,16 +535,17 @@ def fenced(name: str, value: Any) -> str:
     folded = plain.casefold()
     while mark in folded:
         mark = hashlib.sha256((mark + plain).encode()).hexdigest()[:12]
-    text = value if isinstance(value, str) else _marked(value, mark)
+    text = value if isinstance(value, str) else _marked(value, mark, longest_result)
     return f"<{name}-{mark}>\n{text}\n</{name}-{mark}>"
 
 
-def _marked(value: Any, mark: str) -> str:
+def _marked(value: Any, mark: str, longest_result: int | None) -> str:
     if value == []:
         return ""
     if isinstance(value, list):
         if (messages := read_messages(value)) is not None:
-            return "\n".join(f"--- {at} {heading} ({mark}) ---\n{text}" for at, heading, text in turns(messages))
+            headed = turns(messages, longest_result)
+            return "\n".join(f"--- {at} {heading} ({mark}) ---\n{text}" for at, heading, text in headed)
         texts = [element if isinstance(element, str) else as_json(element) for element in value]
         if any(map(is_unseen, value)):  # parts of a text, which is not sent
             return content_text(value)

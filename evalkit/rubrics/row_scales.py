@@ -106,7 +106,8 @@ def label_norms(labels: Objects, measured: Measures) -> Floats:
     result = np.full(len(labels), np.nan)
     for scale, rows in measured.parts():
         if scale.level == "nominal":
-            by_label = {code_text(code): scale.norm(code) for code in scale.codes}
+            codes = scale.codes or [label for label in pd.unique(labels[rows]) if isinstance(label, str)]
+            by_label = {code_text(code): scale.norm(code) for code in codes}
             result[rows] = [by_label.get(name, np.nan) for name in labels[rows]]
     return result
 

@@ -13,10 +13,10 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.lists_of_choices import Layout, RubricMode
-from evalkit.core.reply_keys import digest
+from evalkit.core.reply_keys import Params, digest
 from evalkit.errors import RubricError, counted, guess, listed
 from evalkit.rubrics import files
-from evalkit.rubrics.criteria import Criterion, FileModel
+from evalkit.rubrics.criteria import TOOL_RESULT, Criterion, FileModel
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.linting import findings
 from evalkit.rubrics.scales import code_text
@@ -53,6 +53,9 @@ class Rubric(FileModel):
         One or more `Criterion`, names unique.
     pass_at
         Optional: the rubric passes at this combined score (0-1), instead of when every criterion does.
+    limits
+        Optional: ``{"tool_result": 4000}``, the most characters of a text in a tool's result among messages. What is
+        longer is cut in its middle; the prompt says so there, and `cut_chars` of judgments counts it.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class Rubric(FileModel):
     template: str = "default"
     layout: Layout = "rubric_first"
     pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
+    limits: Params = Params()
     criteria: tuple[Criterion, ...]
     _saved: str = PrivateAttr(default="")
 
@@ -110,12 +114,25 @@ class Rubric(FileModel):
             raise ValueError("duplicate column in inputs")
         return inputs
 
+    @field_validator("limits", mode="before")
+    @classmethod
+    def _check_limits(cls, limits: Any) -> Params:
+        if not isinstance(limits, Mapping) or {*limits} - {TOOL_RESULT}:
+            raise ValueError(
+                f"expected a mapping with {TOOL_RESULT}, such as {{{TOOL_RESULT}: 4000}}; got {limits!r:.60}"
+            )
+        if wrong := [value for value in limits.values() if type(value) is not int or value < 1]:
+            raise ValueError(f"{TOOL_RESULT} is {wrong[0]!r}; expected a whole number of characters from 1 up")
+        return Params(limits)
+
     @model_validator(mode="after")
     def _check_whole(self) -> Rubric:
         if not self.criteria:
             raise ValueError("criteria is empty; add at least one criterion, with name and scale")
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"two criteria have the same name among {listed(self.names)}; rename one")
+        if unknown := {criterion.steps_of for criterion in self.criteria} - {None, *self.required_inputs}:
+            raise ValueError(f"steps_of names {listed(unknown)}; it must be one of the inputs that every item has")
         if self.mode == "pairwise":
             missing = {"answer_a", "answer_b"} - set(self.required_inputs)
             if missing:
@@ -174,7 +191,7 @@ class Rubric(FileModel):
         values = self.to_dict()
         del values["id"], values["version"]
         values["criteria"] = [
-            criterion | {"scale": [[str(code), text] for code, text in criterion["scale"].items()]}
+            criterion | {"scale": [[str(code), text] for code, text in criterion.get("scale", {}).items()]}
             for criterion in values["criteria"]
         ]
         return digest(values)
@@ -193,12 +210,16 @@ class Rubric(FileModel):
     def prompt_hashes(self) -> dict[str, str]:
         """Criterion -> sha256 of what reaches its prompt; id, version, pass rule and weight do not."""
         shared = {name: getattr(self, name) for name in ("description", "mode", "inputs", "layout")}
+        if self.limits:
+            shared["limits"] = self.limits
         hashes = {}
         for criterion in self.criteria:
             content = {name: getattr(criterion, name) for name in ("name", "description", "steps", "level")}
             content |= {name: getattr(criterion.scale, name) for name in ("codes", "texts")}
             if criterion.examples:  # the hashes of others stay what they were
                 content["examples"] = [[one["inputs"], one["label"]] for one in criterion.examples]
+            if criterion.steps_of:
+                content["steps_of"] = criterion.steps_of
             hashes[criterion.name] = digest(shared | {"criterion": content})
         return hashes
 
@@ -395,7 +416,7 @@ def _parsed(path: Path, text: str) -> Rubric:
 
 def _differences(old: Rubric, new: Rubric) -> str:
     """The changes from one rubric to another, one per line; empty if there are none (see `Rubric.diff`)."""
-    lines = _changed(old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at"))
+    lines = _changed(old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at", "limits"))
     lines += [f"criterion {name!r} is gone" for name in old.names if name not in new.names]
     lines += [f"criterion {name!r} is new" for name in new.names if name not in old.names]
     for name in new.names:
@@ -405,7 +426,7 @@ def _differences(old: Rubric, new: Rubric) -> str:
 
 
 def _of_criterion(old: Criterion, new: Criterion) -> list[str]:
-    lines = _changed(old, new, ("description", "level", "steps"))
+    lines = _changed(old, new, ("description", "level", "steps", "steps_of"))
     old_scale, new_scale = dict(old.scale), dict(new.scale)
     lines += [f"level {code_text(code)} is gone" for code in old_scale if code not in new_scale]
     for code, text in new_scale.items():
@@ -427,8 +448,10 @@ def _changed(old: object, new: object, names: tuple[str, ...]) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    if value is None or value in ("", ()):
+    if value is None or value in ("", (), {}):
         return "nothing"
+    if isinstance(value, Mapping):
+        return str(dict(value))
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return repr(value) if isinstance(value, str) else str(value)

@@ -10,6 +10,7 @@ from .agreement.reliabilities import reliability as reliability
 from .alignment.alternative_annotator import alt_test as alt_test
 from .alignment.confusion_matrices import confusion as confusion
 from .alignment.corpus_estimates import corpus_estimate as corpus_estimate
+from .alignment.first_failures import first_failure as first_failure
 from .alignment.held_out_tests import alpha_of as alpha_of
 from .alignment.held_out_tests import evidence as evidence
 from .alignment.held_out_tests import flip_p as flip_p

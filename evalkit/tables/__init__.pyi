@@ -5,3 +5,4 @@ from .items import as_frame as as_frame
 from .messages import split_messages as split_messages
 from .schemas import empty as empty
 from .schemas import table as table
+from .steps import explode_steps as explode_steps

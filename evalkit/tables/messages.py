@@ -84,13 +84,17 @@ def messages_of(cell: Any, unknown: set[str] | None = None) -> list[Message]:
     InputError
         When the cell is not a list of messages.
     """
+    value = list_of(cell)
+    return forms.stated_messages(value, unknown) if value != [] else []
+
+
+def list_of(cell: Any) -> Any:
+    """The list in a cell, also as JSON text or as pandas writes one; empty if the cell is missing."""
     try:
         value = canonical(orjson.loads(cell) if isinstance(cell, str) else cell)
     except orjson.JSONDecodeError:
         value = canonical(list_in(cell) or cell)
-    if value in (None, []) or (isinstance(value, str) and not value.strip()):
-        return []
-    return forms.stated_messages(value, unknown)
+    return [] if value is None or (isinstance(value, str) and not value.strip()) else value
 
 
 def holds_chats(cells: Iterable[Any]) -> bool:
@@ -250,8 +254,10 @@ def is_question(message: Message) -> bool:
     return message["role"].lower() in forms.USERS and not is_result(message)
 
 
-def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
+def turns(messages: Sequence[Message], longest: int | None = None) -> Iterator[tuple[int, str, str]]:
     """What is shown of messages in the one form: number of the message, who did what, and the text.
+
+    A text of a tool's result with more characters than `longest` is cut in its middle, in two parts.
 
     Examples
     --------
@@ -270,9 +276,30 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
         if fields:
             heading, text = blocks[0]
             blocks[0] = heading, f"{text}\n{as_json(fields)}"
+        if longest is not None and is_result(message):
+            blocks = [piece for heading, text in blocks for piece in _cut(heading, text, longest)]
         blocks += [(f"{message['role']}: call {call['id']}, {call['name']}", _called(call)) for call in calls]
         # one line: names come from logs, and what follows a line break would look like another heading
         yield from ((at, " ".join(heading.split()), text) for heading, text in blocks)
+
+
+def _cut(heading: str, text: str, longest: int) -> Iterator[tuple[str, str]]:
+    """A text with its heading; of one that is too long the two ends, and in a heading, not in a text, what was cut."""
+    if len(text) <= longest:
+        yield heading, text
+        return
+    end = longest // 2
+    yield heading, text[: longest - end]
+    yield f"{heading}, after {len(text) - longest} characters that are left out", text[len(text) - end :]
+
+
+def cut_chars(inputs: Iterable[Any], longest: int) -> int:
+    """How many characters of tools' results `turns` leaves out of inputs as they are shown."""
+    conversations = [forms.read_messages(value) or [] for value in inputs if isinstance(value, list)]
+    whole, cut = (
+        sum(len(text) for messages in conversations for *_, text in turns(messages, limit)) for limit in (None, longest)
+    )
+    return whole - cut
 
 
 def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:

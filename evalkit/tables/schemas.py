@@ -75,7 +75,9 @@ _OF_REPLIES = {
 _OF_SCORES = {"repaired": "boolean"} | dict.fromkeys(
     ("score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"), "float64"
 )
-_OF_SOME = _OF_REPLIES | {"own_key": "text", "own_source": "category", "own_usd": "float64"} | _OF_SCORES
+_OF_SOME = (
+    _OF_REPLIES | {"cut_chars": "Int64", "own_key": "text", "own_source": "category", "own_usd": "float64"} | _OF_SCORES
+)
 """Columns that only some tables have -> their types; those of `_OF_REPLIES` depend on the replies."""
 _MORE_COLUMNS = {"judgments": _OF_SOME, "votes": _OF_SCORES, "scores": _OF_SCORES, "rubric_scores": _OF_SCORES}
 _BITS_OF_A_FRACTION = 16  # means of 512 samples have such numbers

@@ -125,6 +125,19 @@ RAISED = (
     Raise("notebook", 10, "labels that were added after a decision was shown"),
     Raise("tables", 2, "parts of a message whose type is no text"),
     Raise("tables", 18, "errors of readers of traces, fields of parts and calls that are not shown"),
+    Raise("tables", 63, "a row per step of a trajectory, and tools' results cut in their middle"),
+    Raise("rubrics", 42, "levels that are the steps of an item, and limits on tools' results"),
+    Raise("stats", 91, "agreement on the step that failed, beside chance and the commonest step"),
+    Raise("core", 1, "the mark of a prompt that was refused as too long"),
+    Raise("readers", 29, "agents of one trace apart, spans without a trace refused, explanations of Inspect's scores"),
+    Raise("rubrics", 18, "decision models that answer by name"),
+    Raise("engine", 42, "decision models that answer by name"),
+    Raise("core", 6, "samples of one judge; numbers that decision models refuse where they are written"),
+    Raise("evaluation", 8, "samples of one judge"),
+    Raise("gate", 9, "samples of one judge"),
+    Raise("lighteval", 12, "samples of one judge"),
+    Raise("notebook", 3, "samples of one judge"),
+    Raise("runs", 1, "samples of one judge"),
 )
 
 

@@ -50,25 +50,60 @@ def answer_to(question: dict[str, Any], content: str) -> dict[str, Any]:
     return {"type": kind, "name": name, "score": 0.0, "confidence": 0.5, "probabilities": rows}
 
 
+def of_system_one(questions: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The questions of ``POST /v1/systemone`` as those of ``POST /v1/decisions``."""
+    lists = {"score": "levels", "choice": "choices", "noul": ""}
+    made = []
+    for name, question in questions.items():
+        assert set(question) <= {"type", "instructions", "criteria"}
+        options = [{"label": option, "value": option} for option in question.get("criteria", ())]
+        kind = "predicate" if question["type"] == "noul" else question["type"]
+        made.append({**question, "type": kind, "name": name, lists[question["type"]]: options})
+    return made
+
+
+def for_system_one(answers: Answers, questions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Answers in the form of ``POST /v1/systemone``, which has no refusals: those are left out."""
+    made: dict[str, Any] = {}
+    for answer in answers:
+        name, kind = answer["name"], answer["type"]
+        if kind == "predicate":
+            made[name] = {"type": "noul", "noul": answer["probability"]}
+        elif kind != "refusal":
+            shares = {str(row["value"]): row["probability"] for row in answer.get("probabilities", ())}
+            made[name] = {"type": kind, "confidence": 0.5, "probabilities": shares}
+            if kind == "score":
+                made[name] |= {"score": 0.0, "legend": dict(zip(shares, questions[name]["criteria"], strict=False))}
+    return made
+
+
 class Decider:
-    """Answers the requests of ``POST /v1/decisions``, and keeps them.
+    """Answers the requests of ``POST /v1/decisions`` and of ``POST /v1/systemone``, and keeps them.
 
     `edit` changes the answers; more than `most` questions are refused. A question costs 10 tokens, a content 100.
+    `asked` has all bodies in the form of ``/v1/decisions``.
     """
 
     def __init__(self, edit: Callable[[Answers], Answers] = list, most: int = 400) -> None:
         self.edit, self.most, self.asked = edit, most, list[dict[str, Any]]()
 
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
-        unknown = body.keys() - {"model", "input", "questions", "prompt_cache_key"}
+        is_second = "state" in body
+        unknown = body.keys() - {"model", "state" if is_second else "input", "questions", "prompt_cache_key"}
         if unknown or not body["questions"]:
             return {"status": 400, "body": {"error": {"message": "a field is wrong", "param": str(unknown)}}}
         if len(body["questions"]) > self.most:
             said = {"message": "Too many questions.", "param": "questions", "code": "array_above_max_length"}
             return {"status": 400, "body": {"error": said}}
-        self.asked.append(body)
-        answers = self.edit([answer_to(question, body["input"]) for question in body["questions"]])
-        usage = {"input_tokens": 100 + 10 * len(body["questions"]), "output_tokens": 0}
+        asked = body
+        if is_second:
+            content = {"input" if name == "state" else name: value for name, value in body.items()}
+            asked = content | {"questions": of_system_one(body["questions"])}
+        self.asked.append(asked)
+        answers: Any = self.edit([answer_to(question, asked["input"]) for question in asked["questions"]])
+        answers = for_system_one(answers, body["questions"]) if is_second else answers
+        n_output = 7 * is_second  # counted, never billed
+        usage = {"input_tokens": 100 + 10 * len(asked["questions"]), "output_tokens": n_output}
         return {"body": {"model": f"{body['model']}-2026", "answers": answers, "usage": usage}}
 
     @property
@@ -87,7 +122,8 @@ def decider(**options: Any) -> Iterator[tuple[JudgeServer, Decider]]:
 
 def at(server: JudgeServer, **fields: Any) -> ek.Judge:
     """The judge at a server; a million tokens cost a dollar, so that a token is a millionth."""
-    return ek.Judge("decisions", "luna", **({"base_url": server.url, "price": (1.0, 0.0)} | fields))
+    defaults = {"provider": "decisions", "base_url": server.url, "price": (1.0, 0.0)}
+    return ek.Judge(model="luna", **(defaults | fields))
 
 
 def items_with(*texts: str) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evalkit.core.judge_field_checks import is_private
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Failure, Reply
+from evalkit.core.prompts_and_replies import TOO_LONG, Failure, Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.settings import CONCURRENCY, Options
 from evalkit.engine.cache.batch_tickets import IN_BATCH
@@ -431,13 +431,30 @@ class Workers:
             run.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
         return storing
 
-    def _stored(self, call: PendingCall, key: bytes, stored: asyncio.Future[bytes]) -> None:
+    def _store_too_long(self, call: PendingCall, failure: Failure) -> None:
+        """End a call whose prompt is too long, and store it: another run would be refused as well."""
+        request, run = call.request, self._run
+        self._first.sent.pop(call, None)
+        run.counts.problems[self.judge.name, failure.reason] = failure.detail
+        for sample, key in zip(request.samples, request.keys, strict=True):
+            reply = Reply(None, TOO_LONG, cost_usd=0.0, created=time.time())
+            try:
+                stored = run.store.aput(request.parts.of_sample(sample), reply, newer_than=run.newer_than)
+            except CacheError as error:
+                self._not_stored(call, key, error)
+                continue
+            self._n_storing += 1
+            stored.add_done_callback(partial(self._stored, call, key, failure=failure))
+
+    def _stored(
+        self, call: PendingCall, key: bytes, stored: asyncio.Future[bytes], failure: Failure | None = None
+    ) -> None:
         self._n_storing -= 1
         if stored.cancelled() or stored.exception() is not None:
             self._not_stored(call, key, None if stored.cancelled() else stored.exception())
         else:
             self._release(call, [key])
-            self._run.resolve(key, Outcome(key, value=stored.result()))
+            self._run.resolve(key, Outcome(key, None if failure else stored.result(), failure))
 
     def _not_stored(self, call: PendingCall, key: bytes, error: BaseException | None) -> None:
         self._release(call, [key])
@@ -475,7 +492,10 @@ class Workers:
             if problem.retry_after and wait is None:
                 detail += f" (the server asks to wait {wait_text(problem.retry_after)})"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
-            self._fail(call, failure)
+            if problem.kind == "too_long" and problem.status is not None:  # without a status, memory may be the reason
+                self._store_too_long(call, failure)
+            else:
+                self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
                 self._fail_waiting(self._breaker.down or failure)
         elif self._run.stopped:

@@ -30,7 +30,8 @@ ADVICE = {
     "stopped": "the run was stopped, max_seconds was reached, or the judge's first replies were of no use (see "
     "the log): judge again; you pay only for the rest",
     "too_long": "the prompt, with room for max_tokens, is longer than the model's context: shorten the item, lower "
-    "max_tokens, or ask a model with a larger context",
+    "max_tokens or the rubric's limits, or ask a model with a larger context. The refusal is stored: where the "
+    "server's own limit was raised, judge again with refresh='unscored' (--refresh unscored)",
     "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",
     "unseen_image": "no judge was asked, because the item holds an image, which judges cannot be shown yet",
     "unseen_file": "no judge was asked, because the item holds a recording or a file; write its content as text",

@@ -87,8 +87,8 @@ def judge(
         One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping. ``"none"`` replays the stored replies of
         the profile's judges, offline.
     samples
-        Samples per judge and item, from 1 to 1000 (default 3). Offline, the default uses all recorded replies,
-        however many each item has.
+        Samples per judge and item, from 1 to 1000 (default 3, of decision models 1). Offline, the default uses all
+        recorded replies, however many each item has.
     template
         The template of judges that have none of their own, instead of the rubric's.
     criteria_per_call

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
+from evalkit.core.prompts_and_replies import OWN_ANSWER, TOO_LONG, Message, Prompt
 from evalkit.core.reply_keys import digest
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
@@ -62,7 +62,7 @@ def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
         answered = {"name": OWN_ANSWER, "level": "nominal", "scale": {"answered": "", "not answered": ""}}
         rubric = Rubric(id=template.name, inputs=inputs, criteria=[answered], template=template.label)
         builders.append(_FirstPrompts(rubric, template, _read))
-    first_judges = tuple(spec.judges[number].replace(score=None) for number in judges)
+    first_judges = tuple(spec.judges[number].replace(score=None, samples=None) for number in judges)
     return replace(
         spec, rubric=builders[0].rubric, judges=first_judges, samples=1, exact=True,
         prompt_builders=tuple(builders), profile=None, criteria_per_call=1, inputs={}, commits=False,
@@ -71,6 +71,8 @@ def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
 
 def _read(reply: Mapping[str, Any], _inputs: Mapping[str, Any]) -> Parsed:
     """A first answer, as the explanation of a judgment."""
+    if reply.get("finish_reason") == TOO_LONG:
+        return Parsed(None, "", "too_long")
     cut = is_cut(reply.get("finish_reason"))
     refusal = reply.get("refusal")
     if refusal and str(refusal).strip():

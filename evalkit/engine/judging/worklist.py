@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import warnings
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +40,8 @@ _LACKS = "missing input"
 class Worklist:
     """All rows that a call of `judge` returns, in order, with their keys.
 
-    A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
+    A row's number is ``(item · criteria + criterion) · n + slot``, where `slots` has the `n` rows of an item and a
+    criterion.
     `ids` are the ids under which replies were recorded for the items. `skipped` has the numbers of
     the items that no judge is asked about, since they lack an input or hold an image, and the reason. `own` holds, by
     judge and hash of a question, the judge's own answer and why there is none, for templates that ask for it first;
@@ -97,19 +97,27 @@ class Worklist:
             inputs = inputs_by_item(cells_by_input, len(frame))
             ids = list(ids) or frame["item_id"].tolist()  # by which the user knows the items, too
             skipped, more = _check_inputs(ids, cells_by_input, inputs, spec)
+            _check_steps(
+                [item for number, item in enumerate(zip(ids, inputs, strict=True)) if number not in skipped], spec
+            )
             for text in () if quiet else (*remarks, *more):
                 warnings.warn(text, EvalkitWarning, stacklevel=3)
             return cls(spec, frame, inputs, ids, skipped, remarks=(*remarks, *more))
 
     @cached_property
-    def shape(self) -> tuple[int, int, int, int, int]:
-        """Number of items, criteria, judges, orders and samples."""
-        spec = self.spec
-        return len(self.inputs), len(spec.rubric.criteria), len(spec.judges), len(spec.orders), spec.samples
+    def slots(self) -> list[tuple[int, int, int]]:
+        """Judge, order and sample of each row of an item and a criterion."""
+        orders = range(len(self.spec.orders))
+        return [
+            (judge, order, sample)
+            for judge, n_samples in enumerate(self.spec.counts)
+            for order in orders
+            for sample in range(n_samples)
+        ]
 
     def with_samples(self, samples: int) -> Worklist:
-        """The same work list with another number of samples."""
-        worklist = replace(self, spec=replace(self.spec, samples=samples), alone=set())
+        """The same work list with another number of samples, the same of each judge."""
+        worklist = replace(self, spec=self.spec.with_samples(samples), alone=set())
         cached = ("hashes", "parts", "bundles", "bundle_hashes", "bundle_parts")
         worklist.__dict__.update({name: self.__dict__[name] for name in cached if name in self.__dict__})
         return worklist
@@ -117,7 +125,7 @@ class Worklist:
     @property
     def n_rows(self) -> int:
         """Number of judgments."""
-        return math.prod(self.shape)
+        return len(self.inputs) * len(self.spec.rubric.criteria) * len(self.slots)
 
     @property
     def n_asked(self) -> int:
@@ -217,14 +225,14 @@ class Worklist:
         if self.spec.per_item and not recorded:
             yield from self._keys_of_bundles(makers, content=content, rows=rows)
             return
-        orders, samples = self.spec.orders, range(self.spec.samples)
+        orders, counts = self.spec.orders, self.spec.counts
         if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
             orders = orders[:1] * len(orders)
         cells = [
             (number, *around)
-            for maker in makers
+            for maker, n_samples in zip(makers, counts * len(self.parts), strict=True)
             for number, order in enumerate(orders)
-            for around in maker.around(order, samples)
+            for around in maker.around(order, range(n_samples))
         ]
         if rows is None and len(cells) == 1:  # most often, and in two thirds of the time
             ((_, head, tail),) = cells
@@ -244,15 +252,15 @@ class Worklist:
 
     def _keys_of_bundles(self, makers: Sequence[Any], *, content: bool, rows: Container[int] | None) -> Iterator[bytes]:
         several = [SampleKeys(parts.as_dict(), content=content) for row in self.bundle_parts for parts in row]
-        order, n_samples = self.spec.orders[0], self.spec.samples
+        order, counts, numbers = self.spec.orders[0], self.spec.counts * len(self.parts), count()
         for item, bundle in enumerate(self.bundles):
-            for judge, pair in enumerate(zip(makers, several, strict=True)):
-                first = (item * len(makers) + judge) * n_samples
-                for row in range(first, first + n_samples):
+            for alone, together, n_samples in zip(makers, several, counts, strict=True):
+                for sample in range(n_samples):
+                    row = next(numbers)
                     if rows is None or row in rows:
                         is_several = len(bundle) > 1 and row not in self.alone
                         input_hash = self.bundle_hashes[item] if is_several else self.hashes[item][0]
-                        yield from pair[is_several](input_hash, order, [row - first])
+                        yield from (together if is_several else alone)(input_hash, order, [sample])
 
     def recorded_hashes(self, item: int) -> list[str]:
         """Input hash of an item's recorded replies in each order."""
@@ -260,12 +268,9 @@ class Worklist:
 
     def place(self, row: int) -> tuple[int, int, int, int, int]:
         """Item, criterion, judge, order and sample of a row."""
-        _, n_criteria, n_judges, n_orders, n_samples = self.shape
-        row, sample = divmod(row, n_samples)
-        row, order = divmod(row, n_orders)
-        row, judge = divmod(row, n_judges)
-        item, criterion = divmod(row, n_criteria)
-        return item, criterion, judge, order, sample
+        cell, slot = divmod(row, len(self.slots))
+        item, criterion = divmod(cell, len(self.spec.rubric.criteria))
+        return item, criterion, *self.slots[slot]
 
     def own_answer(self, item: int, judge: int) -> tuple[str, str | None]:
         """A judge's own answer to the question of an item, and why there is none; a text of full length if unknown."""
@@ -459,6 +464,15 @@ def _check_inputs(
                 n_items = counted(len(ids), "item has", "items have")
                 remarks.append(f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}")
     return skipped, remarks
+
+
+def _check_steps(items: list[tuple[str, dict[str, Any]]], spec: Spec) -> None:
+    """InputError for items without a step, if a criterion has an item's steps as its levels."""
+    for criterion in [criterion for criterion in spec.rubric.criteria if criterion.steps_of]:
+        if lacking := [item for item, inputs in items if len(criterion.of_item(inputs).scale) < 2]:
+            fact = f"{counted(len(lacking), 'item has', 'items have')} no step in {criterion.steps_of!r}"
+            advice = "pass messages with one of an assistant, or of somebody with a name"
+            raise InputError(f"{fact}: item {listed(lacking, most=5)}; {advice}")
 
 
 def _missing(columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spec: Spec) -> dict[str, list[int]]:

@@ -1,5 +1,7 @@
 """Decision models: a content and questions about it go in, probabilities come back (OpenAI's ``POST /v1/decisions``).
 
+`systemone` sends the same questions in the form of ``POST /v1/systemone``.
+
 One request holds the questions of one prompt. The body of the answer is stored as it came, and read after the cache.
 """
 
@@ -26,6 +28,7 @@ from evalkit.engine.providers.transport import Answer
 from evalkit.engine.request import Request
 
 _ENDPOINTS = ("/decisions", "/systemone")
+_CONTENTS = ("input", "state")
 _TOO_MANY = (400, 422)
 
 
@@ -44,6 +47,7 @@ class DecisionsClient(OpenAIClient):
 
     endpoint = "/decisions"
     content = "input"
+    answers = "list"
     other_provider = "systemone"
 
     def __init__(self, judge: Judge, base_url: str) -> None:
@@ -58,8 +62,7 @@ class DecisionsClient(OpenAIClient):
         body = {"model": request.judge.model, self.content: content, "questions": self.questions(request.prompt)}
         return {**body, **request.judge.params}, None
 
-    @staticmethod
-    def questions(prompt: Prompt) -> Any:
+    def questions(self, prompt: Prompt) -> Any:
         """The questions of a prompt."""
         questions = prompt.together or (prompt,)
         return [
@@ -74,13 +77,14 @@ class DecisionsClient(OpenAIClient):
     def problem(self, answer: Answer, request: Request, body: Mapping[str, Any]) -> ProviderError:
         """The error of an answer with an error status."""
         problem = problem_of(answer, request.judge, {"messages": [], **body}, key_of(request.judge))
-        param = ErrorText.of(json_of(answer.content)).param
-        if answer.status in _TOO_MANY and param == "questions" and len(body["questions"]) > 1:
+        error = ErrorText.of(json_of(answer.content))
+        if answer.status in _TOO_MANY and error.param == "questions" and len(body["questions"]) > 1:
             problem.detail += f"; it has {len(body['questions'])} questions: pass a lower number as criteria_per_call="
-        return self._with_wire(problem, param in ("input", "state"))
+        is_own = error.param == self.content and "unknown_parameter" not in error.codes
+        return self._with_wire(problem, error.param in _CONTENTS and not is_own)
 
     def _with_wire(self, problem: ProviderError, is_other: bool) -> ProviderError:
-        if is_other and self.other_provider in PROVIDERS:
+        if is_other:
             problem.detail += f"; this address may speak the form of the provider {self.other_provider!r}"
         return problem
 
@@ -91,7 +95,7 @@ class DecisionsClient(OpenAIClient):
         judge, parsed = request.judge, json_of(answer.content)
         answers = parsed.get("answers") if isinstance(parsed, dict) else None
         if not isinstance(answers, type(body["questions"])):
-            problem = unexpected_answer(answer, judge, key_of(judge), "list of answers")
+            problem = unexpected_answer(answer, judge, key_of(judge), f"{self.answers} of answers")
             raise self._with_wire(problem, isinstance(answers, (list, dict)))
         tokens = tokens_of(parsed.get("usage"))
         cost = stated_cost(parsed.get("usage"), answer.headers)

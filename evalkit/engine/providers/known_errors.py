@@ -98,6 +98,7 @@ KNOWN_ERRORS = (
     # a prompt that is too long
     KnownError("OpenAI", "too_long", "docs", "context_length_exceeded"),
     KnownError("llama.cpp", "too_long", "its source", "exceed_context_size_error"),
+    KnownError("TypeSafe", "too_long", "promptfoo's provider", text="max_tokens_exceeded"),
     KnownError("Zhipu", "too_long", "docs", "1261"),
     KnownError("OpenAI, vLLM, Mistral", "too_long", "vllm#20409", text="maximum context length"),
     KnownError("vLLM", "too_long", "Empryo#52", text="the model's context length is only"),

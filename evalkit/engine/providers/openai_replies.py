@@ -382,7 +382,8 @@ def _problem(
                 "score=, or use a model that gives them)"
             )
         return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
-    if kind in ("auth", "quota") and judge is not None:
+    is_without_key = kind == "forbidden" and judge is not None and not key_of(judge)
+    if (kind in ("auth", "quota") or is_without_key) and judge is not None:
         if judge.given is not None and key_of(judge):
             detail += f" (the key was that of the client {judge.given!r})"
         elif judge.api_key_env:

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from evalkit._version import __version__
 from evalkit.core.files import whole
-from evalkit.core.formatting import STYLE, count_of, figure, html_table
+from evalkit.core.formatting import STYLE, count_of, figure, html_table, span
 from evalkit.core.judges import Judge
 from evalkit.engine import explain
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
@@ -174,7 +174,7 @@ def _unscored(evaluation: Evaluation) -> list[dict[str, str]]:
     return [{str(name).replace("_", " "): str(value) for name, value in row.items()} for row in shown]
 
 
-_OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params")
+_OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params", "samples")
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp")
 
 
@@ -251,7 +251,8 @@ def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
 def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     spec = evaluation.spec
     yield "items", f"{len(evaluation.items)} ({evaluation.n_unique} distinct)"
-    yield "samples per judge, item and criterion", str(evaluation.samples)
+    counts = spec.counts if spec is not None else [evaluation.samples]
+    yield "samples per judge, item and criterion", span(counts)
     if spec is not None:
         yield "criteria per call", str(spec.criteria_per_call)
     for name, value in asdict(evaluation.rules).items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.strict_json import without_duplicates
-from evalkit.rubrics.decision_questions import kind_of
+from evalkit.rubrics.decision_questions import kind_of, level_texts, option_names
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.scales import Code, Scale
 
@@ -31,7 +31,8 @@ class DecisionParser:
     """Reads the answer to one question in the JSON of a whole response, or of that answer alone.
 
     Answers are found by name: the first question of a request is ``c1``, the second ``c2``. In a response that was
-    recorded elsewhere, they may have the names of the criteria.
+    recorded elsewhere, they may have the names of the criteria. Both forms of answers are read: those of ``POST
+    /v1/decisions``, and those of ``POST /v1/systemone``, where a yes/no answer has the type ``noul``.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class DecisionParser:
             If there is no answer of the right type, or its numbers are no probabilities of all possible answers:
             each from 0 to 1, with a sum of 1 but for rounding to two decimals.
         """
-        answer, kind = self._answer(text), kind_of(self.scale)
+        answer, kind = self._in_one_form(self._answer(text)), kind_of(self.scale)
         if answer.get("type") == "refusal":
             raise RefusalError
         if answer.get("type") != kind:
@@ -91,12 +92,36 @@ class DecisionParser:
             raise UnreadableError(f"the probabilities sum to {total:g}: {_shown(answer)}")
         return {code: by_label[label] / total for code, label in zip(self.scale.codes, labels, strict=True)}
 
+    def _in_one_form(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """An answer of ``/v1/systemone`` in the form of ``/v1/decisions``; any other as it is."""
+        kind, by_name = answer.get("type"), answer.get("probabilities")
+        if kind == "noul":
+            return {**answer, "type": "predicate", "probability": answer.get("noul")}
+        if kind not in ("score", "choice") or not isinstance(by_name, dict):
+            return answer
+        labels = self.scale.labels
+        if kind == "choice":
+            values: dict[str, Any] = dict(zip(option_names(labels), labels, strict=True))
+        else:
+            values = {str(index): index for index in range(len(labels))}
+            self._check_legend(answer)
+        rows = [{"value": values.get(name), "probability": share} for name, share in by_name.items()]
+        return {**answer, "probabilities": rows}
+
+    def _check_legend(self, answer: Mapping[str, Any]) -> None:
+        """Raise unless the levels that an answer states, if any, are those of the scale in their order."""
+        texts, legend = level_texts(self.scale), answer.get("legend")
+        if legend is not None and legend != {str(index): text for index, text in enumerate(texts)}:
+            raise UnreadableError(f"expected the levels {', '.join(texts)}, got {_shown(legend)}")
+
     def _answer(self, text: str) -> dict[str, Any]:
         try:
             body = json.loads(text, object_pairs_hook=without_duplicates)
         except (ValueError, RecursionError) as problem:
             raise UnreadableError(f"the answer is not valid JSON: {problem}") from None
         rows: Any = body.get("answers") if isinstance(body, dict) and "answers" in body else [body]
+        if isinstance(rows, dict):
+            rows = [{**row, "name": name} if isinstance(row, dict) else row for name, row in rows.items()]
         group = self.group or (self.name,)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise UnreadableError(f"expected a list of answers, got {_shown(rows)}")

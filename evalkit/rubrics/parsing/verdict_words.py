@@ -281,7 +281,7 @@ GUARD_CATEGORIES = r"[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}"
 # Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again.
 CUT = _words(r"""context context_length_exceeded contextlengthreached incomplete length limit max_completion_tokens
     max_length max_output max_output_tokens max_tokens maxpredictedtokensreached model_context_window_exceeded
-    model_length repetition token_limit""")
+    model_length repetition token_limit prompt_too_long""")
 
 # Finish reasons, in lower case, of a reply that the server or the model refused.
 WITHHELD = _words(r"""blacklist blocklist content_filter content_filtered error_toxic guardrail_intervened model_armor

@@ -111,3 +111,60 @@ def test_an_answer_that_was_recorded_elsewhere():
     named = whole(levels(1.0, 0.0, 0.0, name="truth"), levels(0.0, 0.0, 1.0, name="tone"))
     assert parser_for("decision", THREE, "tone")(named).code == 2
     check_form("decision")
+
+
+def by_name(**answers: Any) -> str:
+    """A response of ``POST /v1/systemone``."""
+    return json.dumps({"model": "m", "answers": answers, "usage": None})
+
+
+def of_levels(*shares: Any, **more: Any) -> dict[str, Any]:
+    probabilities = {str(n): share for n, share in enumerate(shares)}
+    return {"type": "score", "score": 0.1, "confidence": 0.9, "probabilities": probabilities} | more
+
+
+def test_the_same_probabilities_by_name():
+    legend = {"0": "bad", "1": "fair", "2": "good"}
+    for answer in (of_levels(0.1, 0.2, 0.7), of_levels(0.1, 0.2, 0.7, legend=legend)):
+        assert DecisionParser(THREE, "a").shares(by_name(c1=answer)) == pytest.approx({-2: 0.1, 0: 0.2, 2: 0.7})
+    assert DecisionParser(YES_NO, "a").shares(by_name(c1={"type": "noul", "noul": 1})) == {0: 0.0, 1: 1.0}
+    options = {"option_2": 0.5, "option_1": 0.0, "option_true": 0.5}  # a server may sort keys that look like numbers
+    shares = DecisionParser(WORDS, "a").shares(by_name(c1={"type": "choice", "probabilities": options}))
+    assert shares == {"1": 0.0, "true": 0.5, "2": 0.5}
+    plain = Scale.of(["A", "tie"], level="nominal")
+    assert (
+        DecisionParser(plain, "a").shares(by_name(c1={"type": "choice", "probabilities": {"tie": 1, "A": 0}}))["A"] == 0
+    )
+    group = ("a", "b")
+    text = by_name(c2=of_levels(1.0, 0.0, 0.0), c1=of_levels(0.0, 0.0, 1.0))
+    assert [DecisionParser(THREE, name, group)(text).code for name in group] == [2, -2]
+    assert DecisionParser(YES_NO, "a")(json.dumps({"type": "noul", "noul": 0.9})).code == 1  # one recorded answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "scale", "part"),
+    [
+        ({"type": "noul"}, YES_NO, "null is no probability"),
+        ({"type": "noul", "noul": "0.9"}, YES_NO, '"0.9" is no probability'),
+        ({"type": "noul", "noul": 0.9}, THREE, "expected an answer of the type 'score'"),
+        (of_levels(0.5, 0.5), THREE, "one probability for each of -2, 0, 2"),
+        (of_levels(0.1, 0.2, 0.7, legend={"0": "good", "1": "fair", "2": "bad"}), THREE, "expected the levels"),
+        (of_levels(0.1, 0.2, 0.7, probabilities={"-2": 0.1, "0": 0.2, "2": 0.7}), THREE, "one probability for each"),
+        ({"type": "choice", "probabilities": {"1": 0.5, "true": 0.1, "2": 0.4}}, WORDS, "one probability for each"),
+        (of_levels(0.2, 0.2, 0.1), THREE, "sum to 0.5"),
+        (of_levels(0.1, 0.2, float("nan")), THREE, "NaN is no probability"),
+        ("yes", YES_NO, "expected a list of answers"),
+    ],
+)  # fmt: skip
+def test_what_is_no_distribution_by_name_is_unreadable(answer: Any, scale: Scale, part: str):
+    parsed = DecisionParser(scale, "a")(by_name(c1=answer))
+    assert (parsed.code, parsed.error) == (None, "unreadable")
+    assert part in parsed.explanation
+
+
+def test_a_question_that_was_not_answered_is_missing_and_no_other_takes_its_place():
+    text = by_name(c2=of_levels(0.0, 0.0, 1.0))
+    errors = [DecisionParser(THREE, name, ("a", "b"))(text).error for name in ("a", "b")]
+    assert errors == ["unreadable", None]
+    doubled = '{"answers": {"c1": {"type": "noul", "noul": 1}, "c1": {"type": "noul", "noul": 0}}}'
+    assert "duplicate key 'c1'" in DecisionParser(YES_NO, "a")(doubled).explanation

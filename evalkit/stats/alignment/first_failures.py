@@ -1,0 +1,179 @@
+"""Agreement with people on the step at which a trajectory failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.rubrics.criteria import NO_STEP
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for, of_items
+from evalkit.stats.intervals import rate_interval, unit_codes
+from evalkit.stats.notes import Notes
+from evalkit.stats.result_tables import JURY, figure_row, result_table
+from evalkit.stats.voting import vote
+from evalkit.tables.grouping import ClustersLike, Floats, Ints
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.messages import messages_of
+from evalkit.tables.steps import step_numbers
+
+_NONE, _TINY = -1, 1e-9
+_COLUMNS = (
+    "number: exact± exact_by_chance exact_by_commonest within_one± within_one_by_chance within_one_by_commonest",
+    "number: missed± false_alarm±; count: n_items n_scored n_failed n_none n_annotators n_clusters; text: notes",
+)
+
+
+def first_failure(
+    judged: JudgedLike,
+    labels: LabelsLike,
+    items: ItemsLike | None = None,
+    *,
+    criterion: str = "first_failure",
+    messages: str = "messages",
+    clusters: ClustersLike | None = None,
+) -> pd.DataFrame:
+    """How often judges name the step at which people say that a trajectory failed.
+
+    Parameters
+    ----------
+    judged
+        An evaluation of the rubric ``first_failure``, or a table of votes, judgments or scores.
+    labels
+        Labels of people: the number of the message, from 1, or ``none``.
+    items
+        The trajectories; by default those of the evaluation.
+    criterion
+        The criterion that asks for the step.
+    messages
+        The column of the items with their messages.
+    clusters
+        item_id -> task, where tasks repeat; by default the items' `group_id`, else each trajectory.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per judge. Over trajectories with a vote whose failing step people name: `exact` (share with the same
+        step) and `within_one` (at most one step of an agent apart), ``none`` counting as neither; each beside
+        `…_by_chance` (what a random step of each log would reach) and `…_by_commonest` (the step that is right in most
+        of the other logs; of equals their mean); `missed` (share in which the judge names none). `false_alarm`: over
+        those in which people name none, the share in which the judge names a step. Intervals are Wilson's, by cluster.
+        `n_items`, `n_scored`, `n_failed` and `n_none` (that people say failed, or did not), `n_annotators`,
+        `n_clusters`, `notes`. Several people on one log count as their mean. There is no kappa: each log has levels of
+        its own.
+
+    Raises
+    ------
+    InputError
+        For a label that is no step of its item, and without items.
+
+    Examples
+    --------
+    >>> log = [{"role": "user", "content": "Go"}, *({"role": "assistant", "content": word} for word in "abcd")]
+    >>> items = [{"item_id": name, "messages": log} for name in ("t1", "t2")]
+    >>> votes = pd.DataFrame({"item_id": ["t1", "t2"], "criterion": "first_failure", "judge": "j", "label": ["2", "4"]})
+    >>> people = pd.DataFrame({"item_id": ["t1", "t2"], "criterion": "first_failure", "label": ["2", "5"]})
+    >>> first_failure(votes, people, items)[["exact", "exact_by_chance", "within_one", "within_one_by_chance"]].values
+    array([[0.5 , 0.25, 1.  , 0.5 ]])
+    """
+    frame = _answers(judged, criterion)
+    is_table = isinstance(judged, pd.DataFrame)
+    trajectories: Any = getattr(judged, "items", None) if items is None and not is_table else items
+    if trajectories is None:
+        advice = "pass them, as in first_failure(votes, labels, items)"
+        raise InputError(f"first_failure needs the items, whose messages are the steps; {advice}")
+    logs = as_items(trajectories)
+    if messages not in logs:
+        raise InputError(f"the items have no column {messages!r}; name theirs, as in messages='log'")
+    people = of_items(labels_for(judged, labels, [criterion]), frame)
+    people = people[people["label"].notna() & (people["criterion"] == criterion)]
+    steps = {item: step_numbers(messages_of(cell)) for item, cell in zip(logs["item_id"], logs[messages], strict=True)}
+    if lacking := sorted({*frame["item_id"]} - {*steps}):
+        raise InputError(f"judged trajectories are not among the items: {listed(lacking, most=5)}; pass all of them")
+    groups = clusters_for(judged, clusters)
+    if groups is None and "group_id" in logs:
+        groups = logs.set_index("item_id")["group_id"]
+    rows = [
+        _figures(votes, people, steps, groups) | {"judge": name} for name, votes in frame.groupby("judge", sort=False)
+    ]
+    return result_table(rows, ["judge"], *_COLUMNS)
+
+
+def _answers(judged: Any, criterion: str) -> pd.DataFrame:
+    """Item, judge and label of the votes; of an evaluation by several judges also the jury's."""
+    frame = judged if isinstance(judged, pd.DataFrame) else judged.votes
+    frame = vote(frame) if "sample" in frame else frame
+    if "judge" not in frame:
+        frame = frame.assign(judge=JURY)
+    elif not isinstance(judged, pd.DataFrame) and frame["judge"].nunique() > 1:
+        frame = pd.concat([frame, judged.scores.assign(judge=JURY)])
+    frame = frame[frame["criterion"] == criterion]
+    if not len(frame):
+        raise InputError(f"nothing was judged on the criterion {criterion!r}; name another, as in criterion='step'")
+    heads = [name for name in ("rubric", "rubric_version") if name in frame]
+    answers = frame.reindex(columns=[*heads, "item_id", "criterion", "judge", "label"])
+    return answers.astype({"judge": "str", "item_id": "str"})
+
+
+def _figures(votes: pd.DataFrame, people: pd.DataFrame, steps: dict[str, Sequence[int]], groups: Any) -> dict[str, Any]:
+    """The figures of one judge; each pair of a vote and a label is a row."""
+    scored = votes[votes["label"].notna()] if "label" in votes else votes.iloc[:0]
+    pairs = scored.merge(people[["item_id", "annotator", "label"]], on="item_id", suffixes=("", "_people"))
+    guesses = _places(pairs["item_id"], pairs["label"], steps)
+    labelled = _places(pairs["item_id"], pairs["label_people"], steps)
+    n_steps = np.array([len(steps[item]) for item in pairs["item_id"]], dtype=np.float64)
+    failed, notes, row = labelled != _NONE, Notes(), dict[str, Any]()
+    ids = pairs.loc[failed, "item_id"]
+
+    def add(name: str, hits: Any, rows: Any) -> None:
+        values = pd.Series(np.asarray(hits, dtype=np.float64)).groupby(rows.to_numpy(), sort=False).mean()
+        interval = rate_interval(values.to_numpy(), unit_codes(pd.Series(values.index, dtype="str"), groups))
+        row.update(figure_row(name, float(values.mean()), interval, notes))
+
+    for name, gap in (("exact", 0), ("within_one", 1)):
+        guess, label = guesses[failed], labelled[failed]
+        add(name, (guess != _NONE) & (np.abs(guess - label) <= gap), ids)
+        reached = np.minimum(n_steps[failed] - 1, label + gap) - np.maximum(0, label - gap) + 1
+        by_chance, commonest = reached / n_steps[failed], _by_commonest(label, pd.factorize(ids)[0], gap)
+        row[f"{name}_by_chance"] = float(pd.Series(by_chance).groupby(ids.to_numpy()).mean().mean())
+        row[f"{name}_by_commonest"] = float(pd.Series(commonest).groupby(ids.to_numpy()).mean().mean())
+    add("missed", guesses[failed] == _NONE, ids)
+    add("false_alarm", guesses[~failed] != _NONE, pairs.loc[~failed, "item_id"])
+    return row | {
+        "n_items": len(votes), "n_scored": len(scored), "n_failed": ids.nunique(),
+        "n_none": pairs.loc[~failed, "item_id"].nunique(), "n_annotators": pairs["annotator"].nunique(),
+        "n_clusters": len(np.unique(unit_codes(pairs["item_id"], groups))), "notes": notes,
+    }  # fmt: skip
+
+
+def _places(items: pd.Series, labels: pd.Series, steps: dict[str, Sequence[int]]) -> Ints:
+    """The place of each named step among those of its item; −1 for none."""
+    places = []
+    for item, label in zip(items, labels.astype(str), strict=True):
+        numbers = [str(number) for number in steps[item]]
+        if label not in (*numbers, NO_STEP):
+            fact = f"item {item!r}: the label {label!r} is none of its steps"
+            raise InputError(
+                f"{fact}; allowed: {listed(numbers, most=8)} (numbers of messages, from 1) and {NO_STEP!r}"
+            )
+        places.append(_NONE if label == NO_STEP else numbers.index(label))
+    return np.array(places, dtype=np.int64)
+
+
+def _by_commonest(places: Ints, items: Ints, gap: int) -> Floats:
+    """For each label whether the place that is right most often in the other items is right; of equals their mean."""
+    if len(np.unique(items)) < 2:
+        return np.full(len(places), np.nan)
+    is_right = np.abs(np.arange(places.max() + 1)[:, np.newaxis] - places) <= gap  # place × label
+    weights = 1 / np.bincount(items)[items]
+    total = is_right @ weights
+    values = []
+    for label, item in enumerate(items):
+        is_own = items == item
+        without = total - is_right[:, is_own] @ weights[is_own]
+        values.append(is_right[without >= without.max() - _TINY, label].mean())
+    return np.array(values)
