@@ -519,7 +519,9 @@ class LabelLog:
         labels = self.counted
         is_split = (labels["criterion"].eq(criterion) & labels["part"].eq(HELD_OUT)).any()
         parts = np.where(would_be_held_out(ids, self._clusters) & is_split, HELD_OUT, DEV)
-        return pd.DataFrame({"item_id": ids, "criterion": criterion, "annotator": "nobody", "label": None, "part": parts})
+        return pd.DataFrame(
+            {"item_id": ids, "criterion": criterion, "annotator": "nobody", "label": None, "part": parts}
+        )
 
     @property
     def dev(self) -> pd.DataFrame:
