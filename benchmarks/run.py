@@ -19,7 +19,16 @@ BARS = (
     "criteria_per_call", "judgelm", "hostile_replies", "repair_question", "gate", "faults", "kills", "budget",
     "messages", "tuner", "local_models",
 )  # fmt: skip
-BY_NAME_ONLY = ("groups_that_change", "growth", "machines", "noise", "random_servers", "soak", "stated_forms")
+BY_NAME_ONLY = (
+    "groups_that_change",
+    "growth",
+    "machines",
+    "noise",
+    "probabilities",
+    "random_servers",
+    "soak",
+    "stated_forms",
+)
 
 
 def main(names: list[str]) -> int:

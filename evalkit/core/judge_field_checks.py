@@ -103,6 +103,7 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         f"a whole number from 1 to {MOST_SAMPLES} or None",
         lambda value: value is None or (type(value) is int and 1 <= value <= MOST_SAMPLES),
     ),
+    "images": ("True, False or None", lambda value: value is None or isinstance(value, bool)),
     "params": ("a mapping", lambda value: isinstance(value, Mapping)),
 }
 """Field -> which values are allowed, and whether a value is one of them."""

@@ -95,6 +95,9 @@ class Judge:
     samples
         Replies per item, criterion and order, in place of `samples=` of the call; None: as many as the call names. If
         it names none, that is 3, and 1 of decision models, which draw nothing. Not in the reply key.
+    images
+        Whether the model is shown images of items (``openai``, ``anthropic``, ``decisions``); None: at the provider's
+        own host, models that evalkit knows to take them are. Not in the reply key.
     ask
         For the provider ``function``: the Python function, or its import path ``module:function``.
         Not part of the reply key: see `Judge.function`. For a judge of `Judge.client`: the client.
@@ -126,6 +129,7 @@ class Judge:
     params: Mapping[str, Any] = field(default_factory=Params)
     score: ScoreReading | None = None
     samples: int | None = None
+    images: bool | None = None
     ask: Callable[[Any], Any] | str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -148,6 +152,7 @@ class Judge:
         if self.price is not None:
             put(self, "price", tuple(map(float, self.price)))
         self._check_params(who)
+        self._check_images(who)
         self._check_addresses(who)
         host = self._host
         if not self.service:
@@ -190,6 +195,11 @@ class Judge:
             raise ConfigError(text)
         elif self.base_url or self.api_key_env:
             raise ConfigError(f"{who} calls a Python function and takes neither base_url nor api_key_env; omit them")
+
+    def _check_images(self, who: str) -> None:
+        if self.images and PROVIDERS[self.provider].takes_images is None:
+            allowed = [name for name, provider in PROVIDERS.items() if provider.takes_images is not None]
+            raise ConfigError(f"{who} cannot be shown images; providers that can: {listed(allowed)}; omit images=True")
 
     def _check_decider(self, who: str) -> None:
         """Set what decision models do not take to None; ConfigError if it was written."""
@@ -346,6 +356,14 @@ class Judge:
     def decides(self) -> bool:
         """Whether its model returns probabilities of answers to questions, and no text."""
         return PROVIDERS[self.provider].decides
+
+    @property
+    def sees_images(self) -> bool:
+        """Whether it is shown the images of items."""
+        provider = PROVIDERS[self.provider]
+        if self.images is not None or provider.takes_images is None or self.service != provider.host:
+            return bool(self.images)
+        return re.fullmatch(provider.takes_images, self.model) is not None
 
     @property
     def given(self) -> GivenClient | None:

@@ -21,6 +21,23 @@ def run(tuner):
     tuner.get_by_role("button", name="Run").click()
 
 
+def notes(tuner):
+    """Open what stands behind *Why*."""
+    tuner.get_by_role("button", name="Why").click()
+
+
+def all_fields(tuner):
+    """Show names, codes, scales and rules in the rubric."""
+    tuner.get_by_role("button", name="More: names").click()
+
+
+def choose(tuner, label, option):
+    """Choose in a list of *Columns*, which is closed again: it lies over the rows."""
+    tuner.locator(".ekw-columns-shown > summary").click()
+    tuner.get_by_label(label).select_option(option)
+    tuner.locator(".ekw-columns-shown > summary").click()
+
+
 def press(button):
     """By keyboard, once the button is on: Playwright waits for that before a click, but not before a key."""
     from playwright.sync_api import expect

@@ -78,7 +78,8 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
     tuner: Any = notebook.tuner
     tuner.get_by_role("button", name="Run").click()
     tuner.locator("tr[data-id]").first.wait_for()
-    expect(tuner.get_by_text("received 288 replies")).to_be_visible()
+    expect(tuner.locator(".ekw-done")).to_contain_text("received 288 replies")
+    tuner.get_by_role("button", name="Why").click()
     step("first")
 
     # 3. label twenty, as Maria did without her slips
@@ -94,10 +95,8 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
     notebook.page.keyboard.press("Escape")
 
     # 4. agreement, and where judge and people differ
-    expect(tuner.get_by_text("People with each other")).to_be_visible()
-    tuner.get_by_text("All figures").first.click()
+    expect(tuner.get_by_text("People among themselves")).to_be_visible()
     step()
-    tuner.get_by_text("All figures").first.click()
     cell = tuner.locator(".ekw-cell.ekw-false-fail:enabled").last
     cell.click()
     expect(tuner.get_by_text("10 of 96 items")).to_be_visible()

@@ -106,7 +106,7 @@ def judge(
     on_missing
         An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
         asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is
-        a value. (An item with an image in an input is always skipped: ``error = "unseen_image"``.)
+        a value. (An item with an image is unscored for judges that are shown none: ``error = "unseen_image"``.)
     offline
         Never open a connection. A missing reply becomes a row with ``error = "cache_miss"`` or, with
         ``on_miss="raise"``, a `CacheMiss` that shows the key field that differs.
@@ -359,8 +359,10 @@ def _requests(lookup: Lookup) -> list[Request]:
         row = next(row for row, missing in lookup.missing.items() if missing == key)
         return lookup.columns.parsed(row, reply.as_dict())[1].error
 
+    worklist = lookup.stored.worklist
     with gc_paused():
-        requests = lookup.stored.worklist.requests(list(lookup.missing), read)
+        rows = sorted(lookup.missing, key=lambda row: worklist.ids[worklist.place(row)[0]] not in worklist.first)
+        requests = worklist.requests(rows, read)
     for request in {id(request.judge): request for request in reversed(requests)}.values():
         request.prompt  # noqa: B018  # the others are rendered while calls are in flight
     return requests

@@ -224,7 +224,7 @@ def plan_worklist(
 def _planned(work: Worklist, options: Options) -> Plan:
     takes_recorded, cache, refresh = options.recorded == "use", options.cache, options.refresh
     store, judges = ReplyStore.open(cache), work.spec.judges
-    stored, counts = StoredReplies(work, store, takes_recorded), work.spec.counts
+    stored = StoredReplies(work, store, takes_recorded)
     n_cached, cached = Counter[int](), [list[int]() for _ in judges]
     missing: dict[int, bytes] = {}
     repairs: Repairs | None = None
@@ -269,8 +269,8 @@ def _planned(work: Worklist, options: Options) -> Plan:
         to_call[judge_of(row)].append(row)
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
-        (judge.name, work.n_asked * counts[number] // sum(counts), n_cached[number], n_recorded[number],
-         in_batch[number], len(to_call[number]),
+        (judge.name, work.n_asked_of(number), n_cached[number], n_recorded[number], in_batch[number],
+         len(to_call[number]),
          *_prices(work, store, number, to_call[number], cached[number], rendered,
                   repairs.requests_of(work, number) if repairs else [], repairs=options.repair is not False))
         for number, judge in enumerate(judges)

@@ -241,4 +241,5 @@ def _stage(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> 
         profile=None, criteria_per_call=1, inputs={}, commits=False,
     )  # fmt: skip
     return replace(worklist, spec=stage_spec, items=pd.DataFrame({"item_id": pd.array(ids, dtype="str")}),
-                   inputs=[{"reply": text} for text in texts], ids=ids, skipped={}, own={}, alone=set())  # fmt: skip
+                   inputs=[{"reply": text} for text in texts], ids=ids, skipped={}, with_images=frozenset(),
+                   own={}, alone=set())  # fmt: skip

@@ -245,11 +245,10 @@ def look_up(
         )
         missing = dict(sorted((missing | again).items()))
     n_stored = stored.worklist.n_rows - len(missing)
-    if worklist.skipped:
-        unskipped = stored.worklist.without_skipped(missing)
-        skipped = [row for row in missing if row not in unskipped]
-        columns.fail(skipped, None, [worklist.skipped[stored.worklist.place(row)[0]] for row in skipped])
-        missing = unskipped
+    if worklist.skipped or worklist.with_images:
+        reasons = {row: reason for row in missing if (reason := stored.worklist.reason_of(row)) is not None}
+        columns.fail(list(reasons), None, list(reasons.values()))
+        missing = {row: key for row, key in missing.items() if row not in reasons}
     return Lookup(stored, options, columns, missing, frozenset(again), newer_than, n_stored, shown_rows,
                   to_repair=frozenset(to_repair))  # fmt: skip
 

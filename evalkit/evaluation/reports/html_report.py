@@ -38,7 +38,7 @@ from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.stats.plain_tables import key_text
 from evalkit.tables.files import records
 from evalkit.tables.items import is_missing
-from evalkit.tables.messages import value_text
+from evalkit.tables.messages import image_urls, value_text
 from evalkit.tables.schemas import empty
 
 
@@ -277,6 +277,7 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 _MOST = 5
 _MOST_CRITERIA = 40
 _LONG = 2000
+_LARGEST_IMAGE = 400_000  # characters of its data
 
 Pair = tuple[str, str]  # item_id, criterion
 
@@ -377,11 +378,13 @@ class _Known:
             "people": [f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)],
         }
 
-    def texts(self, item_id: str) -> list[tuple[str, str]]:
-        """Its inputs."""
+    def texts(self, item_id: str) -> list[tuple[str, str, list[str]]]:
+        """Its inputs, and their images."""
         item = self.items.loc[item_id]
         inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
-        return [(name, _cut(value_text(value, name))) for name, value in inputs.items()]
+        return [
+            (name, _cut(value_text(value, name)), image_urls(value, _LARGEST_IMAGE)) for name, value in inputs.items()
+        ]
 
 
 def _rows_of(table: pd.DataFrame, pair: Pair) -> list[dict[Any, Any]]:

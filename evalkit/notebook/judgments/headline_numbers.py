@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure, p_value
+from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.items_with_criteria import CRITERIA_MET, of_criteria, score_tiles
@@ -31,14 +31,13 @@ _SAID = {"pass": True, "fail": False}
 Mark = Literal["", "better", "worse"]
 Place = Literal["head", "people", "change", "fact"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
+RIGHT, WRONG = ("same", "near"), ("false pass", "false fail", "differs")
+"""In which cells of the matrix jury and person agree, and in which they do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure: title, value, note, its change from the version compared with, and its place in the strip.
-
-    `brief` is what the strip shows of the note.
-    """
+    """One figure: title, value, note, its change from the version compared with, and its place in the strip."""
 
     title: str
     value: str
@@ -46,7 +45,6 @@ class Tile:
     moved: str = ""
     mark: Mark = ""
     place: Place = "fact"
-    brief: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,24 +284,15 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequ
     steps = [("got", moves[f"{unit} appeared"]), ("lost", moves[f"{unit} lost"])]
     moved = ", ".join(f"{counted(n, 'item')} {step} a {unit}" for step, n in steps if n)
     note = " · ".join(filter(None, [f"{unit}s, from {name}", moved, chance_sentences(row)]))
-    brief = " · ".join(filter(None, [moved, _by_chance(row)]))
     if pd.isna(row["fixed"]):
-        return Tile("Changed", value, note, place="change", brief=brief)
+        return Tile("Changed", value, note, place="change")
     up, down = ("now pass", "now fail") if row["against"] == "verdicts" else ("fixed", "broke")
     mark: Mark = ""
     counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
     if row["against"] != "verdicts":
         counts += " on dev labels"
         mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
-    return Tile("Changed", value, note, counts, mark, "change", brief)
-
-
-def _by_chance(row: pd.Series) -> str:
-    """What asking again changes, if that was measured, and whether the replies changed more than by chance."""
-    if row["floor_source"] != "measured" or pd.isna(row["chance_up_to"]):
-        return ""
-    p = "" if pd.isna(row["change_p"]) else f", p {p_value(row['change_p'])}"
-    return f"asking again changes 0 to {row['chance_up_to']:.0f} (measured{p})"
+    return Tile("Changed", value, note, counts, mark, "change")
 
 
 def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:

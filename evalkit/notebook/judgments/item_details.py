@@ -11,15 +11,16 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from evalkit.core.images import Image, image_in
 from evalkit.engine import replies
 from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics import Rubric, build_prompt
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.files import records
-from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_files import marks_in
 from evalkit.tables.message_forms import shown_value
-from evalkit.tables.messages import value_text, value_turns
+from evalkit.tables.messages import image_urls, value_text, value_turns
 
 
 def item_detail(
@@ -39,8 +40,8 @@ def item_detail(
     Returns
     -------
     dict
-        ``inputs`` and ``forms`` (see `item_texts`), ``prompt``, ``judges`` (name, vote, samples with label,
-        explanation, error, reply).
+        ``jury`` and ``passed``, its label and verdict; ``inputs`` and ``forms`` (see `item_texts`), ``prompt``,
+        ``judges`` (name, vote, samples with label, explanation, error, reply).
     """
     items, rubric = evaluation.items, evaluation.rubric
     item = items[items["item_id"] == item_id].iloc[0]
@@ -54,11 +55,15 @@ def item_detail(
         mine = mine.assign(reply=replies(mine, cache=cache).to_numpy(dtype=object))
     except CacheMiss:
         mine = mine.assign(reply=None)  # they are in another cache
-    votes = evaluation.votes
-    votes = votes[(votes["item_id"] == item_id) & (votes["criterion"] == criterion)]
+    votes, scores = (
+        table[((table["item_id"] == item_id) & (table["criterion"] == criterion)).to_numpy()]
+        for table in (evaluation.votes, evaluation.scores)
+    )
+    jury = next(iter(records(scores[["label", "passed"]])), {"label": None, "passed": None})
     judges = [_judge(vote, mine) for vote in records(votes)]
     texts = item_texts(items, evaluation.input_columns, item_id, rubric, criterion)
-    return {"item_id": item_id, "criterion": criterion, **texts, "prompt": prompt, "judges": judges}
+    jury = {"jury": jury["label"], "passed": jury["passed"]}
+    return {"item_id": item_id, "criterion": criterion, **jury, **texts, "prompt": prompt, "judges": judges}
 
 
 def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
@@ -124,6 +129,9 @@ def images_of(value: Any) -> list[str]:
     >>> images_of([sound, picture]) == [f"data:image/webp;base64,{picture}"]
     True
     """
+    image = value if isinstance(value, Image) else image_in(value)
+    if image is not None:
+        return image_urls(image, _MOST_DATA)
     if isinstance(value, str):
         return [f"data:image/{_KINDS[match[0][:4]]};base64,{match[0]}" for match in _IMAGE.finditer(value)]
     elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -138,10 +146,8 @@ def links_of(value: Any) -> list[str]:
     >>> links_of(shown_value([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "a text"]))
     ['https://example.org/a.png']
     """
-    if is_unseen(value):
-        return _ADDRESS.findall(value["unseen"]) if value["type"] == "image" else []
-    elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return [address for element in elements for address in links_of(element)]
+    images = (mark["unseen"] for mark in marks_in(value) if mark["type"] == "image")
+    return [address for image in images for address in _ADDRESS.findall(image)]
 
 
 def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[str]:

@@ -86,6 +86,11 @@ class Row:
     counted: dict[str, str] = field(default_factory=dict)
 
     @property
+    def moved(self) -> bool:
+        """Whether it has a verdict (without a pass rule: a label) in one version alone."""
+        return self.change.endswith(("appeared", "lost"))
+
+    @property
     def urgency(self) -> float:
         """How much it needs review: wrong, newly broken, unscored, disagreement."""
         broke = self.change in ("broke", "now fails")
@@ -99,7 +104,8 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
     "all": lambda row: True,  # noqa: ARG005
     "wrong": lambda row: bool(row.wrong),
     "split": lambda row: bool(row.split),
-    "changed": lambda row: bool(row.change),
+    "changed": lambda row: bool(row.change) and not row.moved,
+    "moved": lambda row: row.moved,
     "broke": lambda row: row.change == "broke",
     "fixed": lambda row: row.change == "fixed",
     "tied": lambda row: row.status == "tied",

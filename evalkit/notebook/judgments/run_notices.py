@@ -56,7 +56,8 @@ def notices(
     Returns
     -------
     list of dict
-        ``text``; ``advice`` (lines); ``filter`` of the table that shows the items, or empty; ``n_items``.
+        ``text``; ``advice`` (lines); ``filter`` of the table that shows the items, or empty; ``n_items``; ``name``,
+        the text in two or three words, or empty.
     """
     judgments, lines = evaluation.judgments, []
     without = judgments[judgments["error"].notna() & ~judgments["error"].isin((*SKIPPED, "not_asked"))]
@@ -90,12 +91,15 @@ def _without_score(
     unread = without.loc[is_unread.to_numpy(), ["error", "item_id"]].astype(str)
     what_helps = dict(zip(reasons["error"], reasons["what_to_do"], strict=True))
     advice = [f"{_words(name)}: {why}" for name, why in what_helps.items() if name not in ENGINE_REASONS]
-    return notice(text, advice, "unread" if len(unread) else "", unread["item_id"].nunique())
+    name = f"{len(without):,} without a score"
+    return notice(text, advice, "unread" if len(unread) else "", unread["item_id"].nunique(), name)
 
 
-def notice(text: str, advice: list[str] | None = None, filter_name: str = "", n_items: int = 0) -> dict[str, Any]:
+def notice(
+    text: str, advice: list[str] | None = None, filter_name: str = "", n_items: int = 0, name: str = ""
+) -> dict[str, Any]:
     """One quiet line of the screen (see `notices`)."""
-    return {"text": text, "advice": advice or [], "filter": filter_name, "n_items": n_items}
+    return {"text": text, "advice": advice or [], "filter": filter_name, "n_items": n_items, "name": name}
 
 
 def reason_words(row: Any, problems: Problems) -> str:

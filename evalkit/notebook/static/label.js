@@ -103,7 +103,7 @@ function renderLabels({ model, el }) {
   function drawPanel() {
     const one = panel(), turn = (by, key, text) => `<button data-do="step" data-key="step ${by}" data-step="${by}" aria-keyshortcuts="${key}">${text}</button>`;
     put(".ekw-decide", !one.item ? "" : `<div class="ekw-item-head"><h3>Decide ${esc(one.item)} <small>${esc(one.question.title)}</small></h3><span class="ekw-push"></span><span class="ekw-place"></span>${turn(-1, "k", "◂ Previous <kbd>K</kbd>")}${turn(1, "j", "Next <kbd>J</kbd> ▸")}</div>
-      <div class="ekw-item-body">${items.inputs(one.inputs, one.forms)}<div class="ekw-judges">${one.said.map(([who, code, text, note]) => `<article><b>${esc(who)}</b> <span class="ekw-human">${esc(code)}</span> ${text === code ? "" : esc(text)}${note ? `<p>“${esc(note)}”</p>` : ""}</article>`).join("")}</div>
+      <div class="ekw-item-body">${items.inputs(one.inputs, one.forms, true)}<div class="ekw-judges">${one.said.map(([who, code, text, note]) => `<article><b>${esc(who)}</b> <span class="ekw-human">${esc(code)}</span> ${text === code ? "" : esc(text)}${note ? `<p>“${esc(note)}”</p>` : ""}</article>`).join("")}</div>
       <fieldset><legend>Your decision <small>kept as a label of “${esc(form().decider)}”; the other labels stay as they are</small></legend>${one.question.text ? quiet(esc(one.question.text)) : ""}${levels(one.question, 0, answers[0])}</fieldset>${commentField("Reason, so that the rubric can say it next time")}<div class="ekw-line ekw-verdict"></div></div>`);
     items.measureFolds();
   }

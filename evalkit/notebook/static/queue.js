@@ -1,5 +1,5 @@
 // The label queue: one item at full width, its levels as keys. It replaces the rest of the screen while it is open.
-function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
+function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
   const { root, find, put, get, send } = ctx, region = find(".ekw-queue");
   let number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
   const set = (changes) => send({ do: "queue", open: true, source: get("queue").source || "random", blind: get("queue").blind ?? true, ...changes });
@@ -20,6 +20,7 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
     count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: one.dataset.counts !== "false" }),
   };
   const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. They are harder than the others, so their labels do not count in agreement with people.";
+  const CHANGED = "Items whose verdict differs between the two versions shown. Their labels decide about these two alone, and count in no other figure.";
   function drawQueue() {
     const queue = get("queue"), focused = root.contains(ctx.focused()), was = root.classList.contains("ekw-labelling");
     if (queue.answers === waiting) waiting = "";
@@ -40,14 +41,14 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
     const undo = queue.undo ? `Undo ${esc(queue.undo[0])}: ${esc(queue.undo[1])}` : "Undo";
     const empty = queue.n ? `All ${counted(queue.n, "item")} of this source are labelled.` : "No item is drawn: the judges' scores are equal on all, or nothing is judged yet.";
     return `<div class="ekw-queue-head"><div class="ekw-line"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(queue.annotator)}" aria-label="Annotator"></label>
-      <span class="ekw-line" role="group" aria-label="Source">${source("random", "Random")}${source("disputed", "Disputed")}</span>
+      <span class="ekw-line" role="group" aria-label="Source">${source("random", "Random")}${source("disputed", "Disputed")}${get("figures").to_label || queue.source === "changed" ? source("changed", "Changed") : ""}</span>
       <label class="ekw-check"><input type="checkbox" data-blind data-key="blind" ${queue.blind ? "checked" : ""}>Blind: hide the jury</label>
       <span class="ekw-push"></span><button data-do="close_queue" data-key="close" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></div>
-      <small class="ekw-line">${queue.source === "disputed" ? DISPUTED : random}</small>
+      <small class="ekw-line">${{ disputed: DISPUTED, changed: CHANGED }[queue.source] || random}</small>
       ${queue.precision ? `<small class="ekw-line">${esc(queue.precision)}</small>` : ""}</div>
       <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n}${queue.source === "disputed" ? " drawn items" : ""} labelled by ${esc(queue.annotator)}${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
-      ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}${inputs(queue.inputs, queue.forms)}`}
-      ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
+      ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}${inputs(queue.inputs, queue.forms, true)}`}
+      ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}${rest(queue.judges)}</div>` : ""}
       <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}
       <span class="ekw-line">${none ? "" : `<button class="ekw-quiet" data-do="skip_item" data-key="skip" aria-keyshortcuts="s">Skip <kbd>S</kbd></button>`}
       <button class="ekw-quiet" data-do="undo_label" data-key="undo" aria-keyshortcuts="u" ${offIf(!queue.undo)}>${undo} <kbd>U</kbd></button></span></div>`;

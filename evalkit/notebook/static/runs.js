@@ -4,19 +4,31 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 function runsPart(ctx) {
   const { find, put, get } = ctx;
   let n = 0, sent = 0, answer = "", filled = new Map();
-  const price = (text) => { const at = text.indexOf("US$"); return isOver(text) ? esc(text.slice(at)) : at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at))}` : esc(text); };
+  const price = (text) => { const at = text.indexOf("US$"); return at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at).split(", over")[0])}` : esc(text); };
+  let isExpected = false, words = ""; // whether the next words answer a press of this view, which are then shown
+  // What helps most beside a run: chance, labels of what changed, reading what changed, else the next label.
+  function nextStep(running) {
+    const { decision, to_label: open, measure } = get("figures"), changed = get("page").counts?.changed, cost = typeof get("price") === "string" ? get("price").split(";")[0] : "";
+    if (!running && measure && decision?.action === "measure") return { action: "measure", isNeeded: true, text: `Measure chance${cost ? `: ${esc(cost.split(", ")[1])}` : ""}`, title: `Ask the same prompts again: ${cost}` };
+    if (!running && decision?.action === "changed" && open) return { action: "label_changed", isNeeded: true, text: `Label ${+open} changed`, title: "Label the items whose verdict changed, blind" };
+    if (!running && decision?.kind === "open" && open === 0 && changed) return { action: "read_changed", isNeeded: true, text: `Read ${+changed} changed`, title: "Read the items whose verdict changed" };
+    return { action: "queue", isNeeded: !running && decision?.action === "queue", text: "Label next <kbd>L</kbd>", title: "Label items one after another, by keyboard" };
+  }
+  const expectWords = () => { isExpected = true; };
   function drawRun() {
-    const status = get("status"), draft = get("draft"), running = Boolean(status.running);
+    const status = get("status"), draft = get("draft"), running = Boolean(status.running), step = nextStep(running);
     const bar = running
-      ? `<span class="ekw-progress-line"><progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small></span>` : "";
-    put(".ekw-run", `<button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>
-      ${running || !isOver(status.button) ? `<button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>` : ""}
-      <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
-      <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button>
-      ${bar}${status.paid ? `<small class="ekw-paid">${esc(status.paid)}</small>` : ""}`);
-    put(".ekw-plan", running ? "" : `${esc(status.plan || "")}${isOver(status.button) ? `${status.part ? ` <button data-do="part" data-key="part">${esc(status.part)}</button>` : ""} <button data-do="limit" data-key="limit">Raise the limit</button>` : ""}`);
-    const freezes = /^saved as |press Freeze again/.test(status.text) ? ' <button data-do="freeze" data-key="freeze it">Freeze</button>' : "";
-    put(".ekw-done", running ? "" : esc(status.text) + freezes);
+      ? `<button data-do="stop" data-key="run">■ Stop</button><progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small>` : "";
+    const run = `<button class="${step.isNeeded && !status.button ? "" : "ekw-primary"}" data-do="run" data-key="run" aria-keyshortcuts="Control+Enter" ${offIf(running || draft.problem)}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>`;
+    put(".ekw-run", `${running ? bar : run}
+      <button data-do="save" data-key="save" aria-label="Save version" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save</button>
+      <button class="${step.isNeeded && !status.button ? "ekw-primary" : ""}" data-do="${step.action}" data-key="queue" ${step.action === "queue" ? 'aria-keyshortcuts="l"' : ""} title="${esc(step.title)}">${step.text}</button>`);
+    if (running || status.text === words) return;
+    words = status.text || "";
+    const freezes = /^saved as |press Freeze again/.test(words) ? ' <button data-do="freeze" data-key="freeze it">Freeze</button>' : "";
+    find(".ekw-done").classList.toggle("ekw-sr", !isExpected || !words);
+    isExpected = false;
+    put(".ekw-done", words && `<span>${esc(words)}</span>${freezes}`);
   }
   function drawJury() {
     const jury = get("jury"), judges = jury.judges || [];
@@ -52,6 +64,17 @@ function runsPart(ctx) {
     });
     return new Map();
   }
+  // One point with its interval per version; the dashed line is that of people among themselves.
+  function plot({ versions = [], axis, people, current, against }) {
+    if (!axis || !versions.some(({ point }) => point && point.value !== null)) return "";
+    const y = (value) => (100 * (value - axis[0])) / (axis[1] - axis[0]), line = (name, low, high) => `<i class="ekw-${name}" style="bottom:${y(low)}%;height:${y(high) - y(low)}%"></i>`;
+    const buttons = versions.filter(({ point }) => point).map(({ key, name, note, point }) => {
+      const use = key === current ? "shown" : key === against ? "compared with" : "", about = [`${name}: ${point.text}`, use, note].filter(Boolean).join("; ");
+      const marks = point.value === null ? "" : (point.low === null ? "" : line("whisker", point.low, point.high)) + line("point", point.value, point.value);
+      return `<button class="ekw-dot ${use && `ekw-${use.split(" ")[0]}`}" data-do="version" data-key="version ${esc(key)}" data-version="${esc(key)}" aria-pressed="${key === current}" aria-label="${esc(about)}" title="${esc(about)}. Click: show. Shift-click: compare with it."><span class="ekw-plot">${people === null ? "" : line("limit", people, people)}${marks}</span>${esc(name)}</button>`;
+    });
+    return `<div class="ekw-dots" role="group" aria-label="Versions, with 95 % intervals"><span class="ekw-axis" aria-hidden="true"><small>${axis[1].toFixed(1)}</small><small>${axis[0].toFixed(1)}</small></span>${buttons.join("")}</div>`;
+  }
   function drawVersions() {
     const { versions = [], diff = [], current, against } = get("figures");
     const name = (key) => esc(versions.find((one) => one.key === key)?.name);
@@ -62,7 +85,7 @@ function runsPart(ctx) {
       <small>${one.point ? `${esc(one.point.text)} · ` : ""}${esc(one.jury)} · ${esc(clock(one.at))} · in tables ${esc(one.label)}</small></li>`).reverse().join("");
     const words = diff.map(({ where, words }) => `<li><b>${esc(where)}</b> ${words.map(([kind, text]) => (kind === "same" ? esc(text) : kind === "old" ? `<del>${esc(text)}</del>` : `<ins>${esc(text)}</ins>`)).join(" ")}</li>`).join("");
     put(".ekw-versions", versions.length
-      ? `<ol class="ekw-list-of-versions" reversed>${rows}</ol>${against ? `<h4>${name(current)} against ${name(against)}</h4><ul class="ekw-diff" aria-label="Changes in the version shown">${words || "<li>Only settings of judges differ.</li>"}</ul>` : ""}
+      ? `${plot(get("figures"))}<ol class="ekw-list-of-versions" reversed>${rows}</ol>${against ? `<h4>${name(current)} against ${name(against)}</h4><ul class="ekw-diff" aria-label="Changes in the version shown">${words || "<li>Only settings of judges differ.</li>"}</ul>` : ""}
         <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="freeze" data-key="freeze" title="Write the version shown as a judge for scripts, the gate and pytest">Freeze</button><button data-do="code" data-key="code">Copy as code</button><small class="ekw-copied" role="status"></small></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
       : "<p class='ekw-empty'>Versions that were run appear here.</p>");
   }
@@ -112,5 +135,5 @@ function runsPart(ctx) {
     const running = Boolean(get("status").running);
     find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => one.setAttribute("aria-disabled", running || Boolean(one.dataset.lack)));
   }
-  return { drawRun, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
+  return { drawRun, expectWords, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
 }

@@ -4,25 +4,19 @@ const SKELETON = `
 <div class="ekw-skips"><button data-do="to" data-to=".ekw-rows">To the items</button><button data-do="to" data-to=".ekw-edit">To the rubric</button></div>
 <div class="ekw-alert" role="alert"></div>
 <section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
-<section class="ekw-top" aria-label="Figures">
-  <div class="ekw-bar"><div class="ekw-tabs" role="group" aria-label="Criterion"></div><div class="ekw-run"></div></div>
-  <div class="ekw-says"><div class="ekw-decision" role="status"></div><div class="ekw-pick"></div></div>
-  <div class="ekw-points"></div><div class="ekw-facts"></div>
-</section>
-<div class="ekw-below"><div class="ekw-plan"></div><div class="ekw-done" role="status"></div><div class="ekw-notices" role="status" data-keep></div><section class="ekw-notes" aria-label="Notes on the labels"></section></div>
+<section class="ekw-top" aria-label="Figures"><div class="ekw-decision" role="status"></div><div class="ekw-run"></div><div class="ekw-facts"></div></section>
+<div class="ekw-done" role="status"></div>
+<section class="ekw-notes" aria-label="Why, and notes"><div class="ekw-why"></div><div class="ekw-notices" role="status" data-keep></div><div class="ekw-held"></div><dl class="ekw-tiles"></dl></section>
 <div class="ekw-grid">
   <section class="ekw-item" data-stay aria-label="Item" tabindex="-1"></section>
   <section class="ekw-matrix" aria-label="Where jury and people differ"></section>
-  <section class="ekw-rows" aria-label="Items" tabindex="-1">
-    <div class="ekw-filters" role="toolbar" aria-label="Which items"></div><div class="ekw-tools"><div class="ekw-choose"></div><div class="ekw-search"></div></div><p class="ekw-legend"></p>
-    <div class="ekw-list"></div><div class="ekw-foot"></div></section>
-  <section class="ekw-edit" aria-label="Rubric" tabindex="-1"><div class="ekw-editor"></div></section>
-  <section class="ekw-more" aria-label="Figures, jury, suggestions, versions">
-    <details class="ekw-box" data-box="figures"><summary>All figures</summary><dl class="ekw-tiles"></dl></details>
-    <details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury" data-stay></div></details>
+  <section class="ekw-edit" aria-label="Rubric" tabindex="-1"><div class="ekw-tabs" role="group" aria-label="Criterion"></div><div class="ekw-editor"></div>
+    <div class="ekw-more"><details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury" data-stay></div></details>
     <details class="ekw-box" data-box="suggestions"><summary></summary><div class="ekw-suggestions" data-stay></div></details>
-    <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions" data-stay></div></details>
-  </section>
+    <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions" data-stay></div></details></div></section>
+  <section class="ekw-rows" aria-label="Items" tabindex="-1">
+    <div class="ekw-tools"><div class="ekw-filters" role="toolbar" aria-label="Which items"></div><div class="ekw-search"></div><div class="ekw-choose" data-keep></div></div>
+    <div class="ekw-list"></div><div class="ekw-foot"></div></section>
 </div>`;
 
 function render({ model, el }) {
@@ -40,11 +34,23 @@ function render({ model, el }) {
     navigator.clipboard?.writeText(text).then(() => { find(".ekw-copied").textContent = "copied"; }).catch(() => {});
   }
 
-  // rows that come into view stop below the strip, where it stays
+  // What scrolls the tuner: the notebook's panel, else the window.
+  function scrollerHeight() {
+    for (let one = root.parentElement; one && one !== document.body; one = one.parentElement) {
+      if (/auto|scroll/.test(getComputedStyle(one).overflowY) && one.scrollHeight > one.clientHeight + 1) return Math.min(one.clientHeight, innerHeight);
+    }
+    return innerHeight;
+  }
+  // rows that come into view stop below the strip, where it stays; the rubric beside the text is as high as there is room
   const strip = find(".ekw-top"), box = find(".ekw-alert"), set = (name, height) => root.style.setProperty(name, `${height}px`);
-  const measureStrip = () => { set("--alert", box.offsetHeight); set("--top", box.offsetHeight + (getComputedStyle(strip).position === "sticky" ? strip.offsetHeight : 0)); };
+  function measureStrip() {
+    set("--alert", box.offsetHeight);
+    set("--top", box.offsetHeight + (getComputedStyle(strip).position === "sticky" ? strip.offsetHeight : 0));
+    set("--room", scrollerHeight());
+  }
   const heights = new ResizeObserver(measureStrip);
   [strip, root, box].forEach((one) => heights.observe(one));
+  window.addEventListener("resize", measureStrip);
 
   // -- actions
   let adding = ""; // the judge that Python has not answered yet
@@ -67,22 +73,36 @@ function render({ model, el }) {
     const { current, against } = get("figures");
     if (version !== current) send({ do: "versions", current, against: version === against ? "" : version });
   }
+  function chooseCriterion(name) {
+    ctx.resetQuery();
+    send({ do: "criterion", name });
+    editor.show(name);
+  }
   const ACTIONS = {
     run: () => send({ do: "run" }),
     part: () => send({ do: "part" }),
-    stop: () => send({ do: "stop" }),
+    stop: (one, event) => { if (event.detail < 2) send({ do: "stop" }); }, // it stands where Run was: a double click would end what it began
+    label_changed: () => send({ do: "queue", open: true, source: "changed", blind: true }),
+    read_changed: () => { items.openFirst(); ask({ filter: "changed" }); },
     measure: () => send({ do: "measure" }),
     again: () => send({ do: "again" }),
     undo_edit: () => send({ do: "undo_edit" }),
     redo_edit: () => send({ do: "redo_edit" }),
     version: ({ dataset: { version } }, event) => (event.shiftKey ? compare(version) : show(version)),
     compare: (one) => compare(one.dataset.version),
-    save: () => send({ do: "save" }),
-    freeze: () => send({ do: "freeze" }),
+    save: () => { runs.expectWords(); send({ do: "save" }); },
+    freeze: () => { runs.expectWords(); send({ do: "freeze" }); },
+    why: () => { root.classList.toggle("ekw-noted"); figures.drawTop(); },
+    md: items.toggleMarkdown,
+    last_turn: (one) => one.closest("section").querySelector(".ekw-turn:last-child").scrollIntoView({ block: "nearest" }),
+    own: ({ dataset: { name, value } }) => ask({ column: [name, value] }),
+    uncolumn: () => ask({ column: null }),
+    whole: editor.toggleWhole,
+    export: () => { runs.expectWords(); send({ do: "export" }); },
     limit: () => { find('[data-box="jury"]').open = true; find('[data-jury="budget"]').focus(); },
     held_out: () => send({ do: "held_out", seen: get("figures").held_out?.looks || "" }),
     dismiss: () => send({ do: "dismiss" }),
-    criterion: (one) => { ctx.resetQuery(); send({ do: "criterion", name: one.dataset.name }); editor.show(one.dataset.name); },
+    criterion: (one) => chooseCriterion(one.dataset.name),
     to: (one) => { const part = find(one.dataset.to); (part.querySelector('tr[tabindex="0"]') || part).focus(); part.scrollIntoView({ block: "nearest" }); },
     step: (one) => items.step(Number(one.dataset.step)),
     close_item: items.close,
@@ -98,6 +118,7 @@ function render({ model, el }) {
       const judge = find("[data-new]").value.trim();
       if (!judge || judge === adding) return; // a second click: a second judge of that name would be an error
       adding = judge;
+      runs.expectWords();
       send({ do: "judge", judge, server: find("[data-server]")?.value || "" });
     },
     take: () => send({ do: "take", key: get("figures").current }),
@@ -121,11 +142,13 @@ function render({ model, el }) {
     return true;
   }
   const rows = rowsOf(ctx, "id", items.open, () => false, false);
-  // J and K: the next and the previous item, while an item is open and no field has the focus
-  function stepped({ key, target, ctrlKey, metaKey, altKey }) {
-    const by = { j: 1, k: -1 }[key];
-    if (!by || !get("item").item_id || ctrlKey || metaKey || altKey || target.matches("input, select, textarea")) return false;
-    items.step(by);
+  // J, K: the next and the previous item; E: to the level that the jury chose; M: with or without marks for headings and lists
+  const KEYS = { j: () => items.step(1), k: () => items.step(-1), e: editor.toLevel, m: items.toggleMarkdown };
+  function pressedLetter(event) {
+    const { key, target, ctrlKey, metaKey, altKey } = event;
+    if (!KEYS[key] || !get("item").item_id || ctrlKey || metaKey || altKey || target.matches("input, select, textarea")) return false;
+    event.preventDefault();
+    KEYS[key]();
     return true;
   }
   listen(ctx, ACTIONS, (event) => {
@@ -135,6 +158,7 @@ function render({ model, el }) {
   root.addEventListener("change", (event) => {
     const one = event.target;
     if (one.dataset.jury) jury();
+    else if (one.matches("[data-criterion]")) chooseCriterion(one.value);
     else if (one.dataset.pick) (one.dataset.pick === "shown" ? show : compare)(one.value);
     else if (one.matches("[data-suggester]")) drawSuggestions(); // the price is of this judge
     else if (one.dataset.note) send({ do: "note", key: one.dataset.note, note: one.value });
@@ -150,19 +174,21 @@ function render({ model, el }) {
       event.preventDefault();
       return ACTIONS[event.shiftKey ? "redo_edit" : "undo_edit"]();
     }
-    if (queue.pressed(event) || labelled(event) || stepped(event)) return;
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !root.matches(".ekw-labelling, .ekw-browse")) return event.preventDefault(), find('[data-do="run"]')?.click();
+    if (event.key === "Escape" && event.target.closest(".ekw-edit") && get("item").item_id) return find(".ekw-item").focus({ preventScroll: true });
+    if (queue.pressed(event) || labelled(event) || pressedLetter(event)) return;
     if (event.key === "Escape" && event.target.closest(".ekw-item, tr[data-id]") && items.close()) return;
     if (rows.pressed(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
   });
 
-  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
+  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawTags } = editor, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
   const draws = {
-    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions, drawTop, drawNotices], price: [drawTop], alert: [drawAlert, added], code: [drawCode],
-    item: [drawItem, mark, reveal], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
-    page: [drawRows, mark, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices], queue: [queue.drawQueue],
+    draft: [editor.drawDraft, drawTags, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions, drawTop, drawNotices], price: [drawTop, drawRun], alert: [drawAlert, added], code: [drawCode],
+    item: [drawItem, mark, drawTags, reveal], suggestions: [drawSuggestions], figures: [drawTop, drawRun, drawMatrix, drawVersions, drawItem, drawTags, drawSuggestions],
+    page: [drawRows, mark, drawTop, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices, drawTop], queue: [queue.drawQueue],
   };
   const end = drawOnChange(ctx, model, draws);
-  return () => { heights.disconnect(); items.end(); end(); };
+  return () => { heights.disconnect(); window.removeEventListener("resize", measureStrip); items.end(); end(); };
 }
 export default { render: (context) => startOrTuner(context, render) };

@@ -14,15 +14,16 @@ from evalkit.core.lists_of_choices import ENGINE_REASONS, SKIPPED
 from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.notebook.judgments.headline_numbers import Point, confusion_cells
+from evalkit.notebook.judgments.headline_numbers import WRONG, Point, confusion_cells
 from evalkit.notebook.judgments.run_notices import reason_words
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import Version
-from evalkit.stats.comparison.decisions import Circumstances, Decision, Difference, decide
+from evalkit.stats.comparison.decisions import Circumstances, Decision, Difference, alpha_for, decide
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _FIRST_LABELS, _MOST_WORDS = 30, 140  # the strip stays low
 _MOST_LOST = 0.05
+_SAME_SHARE = 0.005
 # what the log has stands beside it
 _ON_SCREEN = {"see the log, ": "", " (see the log)": "", "judge again": "press Run"}
 _SIGNS = {"keep": ("✓", "better"), "drop": ("✗", "worse"), "held-out": ("✗", "worse")}
@@ -31,13 +32,30 @@ _SIGNS = {"keep": ("✓", "better"), "drop": ("✗", "worse"), "held-out": ("✗
 def decision_payload(session: Session) -> dict[str, str]:
     """The sentence for the screen; empty before the first run."""
     decision = decision_of(session)
-    return {} if decision is None else decision_texts(decision)
+    return {} if decision is None else decision_texts(decision, _brief(session, decision))
 
 
-def decision_texts(decision: Decision) -> dict[str, str]:
-    """A decision as plain values: its fields, and the sign and the colour beside it."""
+def decision_texts(decision: Decision, brief: str = "") -> dict[str, str]:
+    """A decision as plain values: its fields, the sign and the colour beside it, and `then` for one line."""
     sign, mark = _SIGNS.get(decision.kind, ("", ""))
-    return {**asdict(decision), "sign": sign, "mark": mark}
+    return {**asdict(decision), "sign": sign, "mark": mark, "brief": brief}
+
+
+def _brief(session: Session, decision: Decision) -> str:
+    """What stands behind the verdict in one line, where `then` is longer: the difference with its interval."""
+    if decision.kind == "one version" and (row := session.alignment(session.runs.current)) is not None:
+        return f"of {counted(row['n_verdicts'], 'labelled item')}."
+    row, _ = session.change() or (None, "")
+    plain = None if row is None else Difference.of(row)
+    if row is None or plain is None:
+        return ""
+    wide = plain.at(alpha_for(n_tried(session)))
+    if wide.text not in decision.then:  # that of held-out labels
+        return ""
+    moved = row["fixed"] - row["broke"] if pd.notna(row["fixed"]) else 0
+    if not moved or abs(moved / wide.n - wide.d) > _SAME_SHARE:  # people who differ from each other have parts of items
+        return f"{wide.text}."
+    return f"{abs(moved)} of {wide.n} {'more' if moved > 0 else 'fewer'} right ({wide.text})."
 
 
 def running(done: int, total: int, name: str) -> Decision:
@@ -48,7 +66,7 @@ def running(done: int, total: int, name: str) -> Decision:
     >>> running(361, 882, "v4").verdict
     'Running: 361 of 882 replies.'
     """
-    then = f"The figures are those of {name} until all items are judged." if name else ""
+    then = f"The figures are those of {name} until then." if name else ""
     reason = "Meanwhile you can label and read; Stop keeps every reply that was paid for."
     return Decision("running", f"Running: {done:,} of {total:,} {'reply' if total == 1 else 'replies'}.", then, reason)
 
@@ -169,7 +187,7 @@ def _without_comparison(session: Session) -> Decision | None:
 def _fullest_wrong_cell(session: Session) -> str:
     """In which cell of the matrix most of the wrong labels are."""
     cells = confusion_cells(session.rows(), session.shown_rubric.criterion(session.shown_criterion).scale)
-    wrong = [cell for cell in cells if cell.n and cell.kind in ("false pass", "false fail", "differs")]
+    wrong = [cell for cell in cells if cell.n and cell.kind in WRONG]
     if not wrong:
         return "No label is in a wrong cell."
     cell = max(wrong, key=lambda cell: cell.n)

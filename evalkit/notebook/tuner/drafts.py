@@ -52,6 +52,7 @@ def plan_line(plan: Plan, left_usd: float | None) -> str:
 def run_price(plan: Plan, left_usd: float | None = None) -> str:
     """What a press of Run asks and costs, in a few words; empty if nothing is asked.
 
+    It is the expected price where it is learnt from earlier replies (see `Plan`), else the most that it can be.
     `left_usd` is what the spending limit leaves.
 
     Examples
@@ -63,7 +64,11 @@ def run_price(plan: Plan, left_usd: float | None = None) -> str:
     """
     if not plan.n_to_call:
         return ""
-    about = f"about US$ {plan.usd:.2f}" if plan.usd >= 0.005 else "under US$ 0.01"
+    asked = plan.table[(plan.table["n_to_call"] > 0).to_numpy()]
+    is_learnt = bool((asked["n_past"] > 0).all()) or math.isnan(plan.usd_at_most)
+    highest = plan.usd_at_most if left_usd is None or plan.usd > left_usd else min(plan.usd_at_most, left_usd)
+    value = plan.usd if is_learnt else highest
+    about = f"{'about' if is_learnt else 'at most'} US$ {value:.2f}" if value >= 0.005 else "under US$ 0.01"
     usd = "price unknown" if math.isnan(plan.usd) else about if plan.usd_at_most else "free"
     return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}{over_limit(plan.usd, left_usd)}"
 
@@ -172,14 +177,18 @@ class Setup:
         own: Any = {"takes_recorded": options.recorded == "use", "refresh": options.refresh, "repair": options.repair}
         return plan_worklist(self.worklist(version, item_ids), **own, adopt=True, cache=self.cache)
 
-    def worklist(self, version: Version, item_ids: Collection[str] | None = None) -> Worklist:
-        """All that a version judges, or what it judges of some items; raises for rules that do not fit its scales."""
+    def worklist(self, version: Version, item_ids: Collection[str] | None = None, first: str = "") -> Worklist:
+        """All that a version judges, or what it judges of some items; raises for rules that do not fit its scales.
+
+        `first` is the item that is asked about before the others.
+        """
         rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
         data = self.data_options(version.rubric) | {"criteria_per_call": self.spec.criteria_per_call}
         spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
         try_rules(spec)
         items = self.items if item_ids is None else self.items[self.items["item_id"].isin(list(item_ids))]
-        return Worklist.of(spec, items, quiet=True)  # the session has warned
+        work = Worklist.of(spec, items, quiet=True)  # the session has warned
+        return replace(work, first=frozenset([first]))
 
 
 class Drafts:

@@ -20,9 +20,9 @@ from evalkit.core.settings import Options, default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, counted
 from evalkit.evaluation.evaluation import columns_of
-from evalkit.notebook.judgments.headline_numbers import Point
+from evalkit.notebook.judgments.headline_numbers import RIGHT, WRONG, Point
 from evalkit.notebook.judgments.item_details import item_texts, level_keys
-from evalkit.notebook.judgments.item_table import Query, page_texts
+from evalkit.notebook.judgments.item_table import Query, implied_verdict, page_texts
 from evalkit.notebook.judgments.run_notices import alert_lines, notice, notices
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.decision_sentence import (
@@ -33,6 +33,7 @@ from evalkit.notebook.tuner.decision_sentence import (
     running,
 )
 from evalkit.notebook.tuner.drafts import OVER, plan_line, run_price
+from evalkit.notebook.tuner.exported_rows import export
 from evalkit.notebook.tuner.judge_addresses import OWN, judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import form_of, from_form, from_yaml
 from evalkit.notebook.tuner.tuning_session import Session
@@ -238,6 +239,7 @@ class TunerController:
             "take": self._edit_version,
             "save": lambda _: self._jobs.do("save", self.save),
             "freeze": lambda _: self._jobs.do("freeze", self._freeze),
+            "export": lambda _: self._jobs.do("export", lambda: self._status(text=export(self.session))),
             "held_out": lambda message: self._jobs.do("held_out", lambda: self._look_held_out(message)),
             "suggest": self._start_suggesting,
             "try": self._start_trying,
@@ -509,6 +511,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
     versions, criterion = session.history.versions, session.shown_criterion
     current, against = session.runs.current, session.runs.against
     changes = changes_of(versions[against], versions[current]) if against and current else []
+    rule, row = session.shown_rubric.criterion(criterion).scale, session.alignment(current)
     cells, labels_in_use = session.cells(), [label for row in session.rows() for label in row.counted.values()]
     beside = Counter(labels_in_use) - Counter({label: len(labels_in_use) for label in {cell.human for cell in cells}})
     return {
@@ -516,10 +519,14 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "criterion": criterion,
         "agreements": {name: asdict(point) for name, point in session.criterion_agreements().items()},
         "decision": decision_payload(session),
+        "right": sum(cell.n for cell in cells if cell.kind in RIGHT),
+        "wrong": sum(cell.n for cell in cells if cell.kind in WRONG),
+        "n_compared": 0 if row is None else int(row["n_verdicts"]),
+        "n_wrong": sum(bool(row.wrong) for row in session.rows()),
+        "passes": [code for code in rule.labels if implied_verdict(code, rule)],
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in cells],
         "between": sum(n for label, n in beside.items() if number(label) is not None),  # means of people
-        "undecided": {label: n for label, n in beside.items() if number(label) is None},  # as "?"
         "split": bool(labels.log.table.loc[labels.log.table["criterion"] == criterion, "part"].eq("held-out").any()),
         "held_out": session.look.get("words", {}),
         "same": session.is_same,

@@ -136,7 +136,7 @@ class Session(Memo):
 
     def run(self, on_progress: Callable[[Any], object] | None = None, *more: Any, **changed: Any) -> str:
         """Judge what the draft changed, and show it (see `Runs.run`); returns the text for the status line."""
-        text = self.runs.run(on_progress, *more, **changed).text
+        text = self.runs.run(on_progress, *more, first=self.selected, **changed).text
         self.last_cache = ""
         return text
 
@@ -321,10 +321,26 @@ class Session(Memo):
         shown = {who: row.people.get(who, labels[who]) for who in mine}
         scale = now.rubric.criterion(criterion).scale
         if last is not None and criterion in last.rubric.names:
-            before = item_detail(last, item_id, criterion, self.setup.cache)["judges"]
+            before = item_detail(last, item_id, criterion, self.setup.cache)
             names = [self.history.versions[key].name for key in (self.runs.current, self.runs.against)]
-            detail |= {"versions": names, **side_by_side(detail["judges"], before)}
+            detail |= {"versions": names, **side_by_side(detail["judges"], before["judges"])}
+            detail |= {"before": before["jury"], "before_passed": before["passed"]}
+        detail |= {name: getattr(row, name) for name in ("people_passed", "wrong", "change", "points")}
+        detail |= {"columns": row.item_columns, "siblings": self._siblings(row) or None}
         return detail | {"labels": shown, "held": row.held, "codes": list(scale.labels), "keys": level_keys(scale)}
+
+    def _siblings(self, row: Row) -> list[dict[str, Any]]:
+        """All criteria of the item that a row belongs to; none if the row is an item."""
+        rows = [sibling for sibling in self.rows() if row.item and sibling.item == row.item]
+        return [
+            {
+                "item_id": sibling.item_id,
+                "text": sibling.text,
+                "passed": sibling.passed,
+                "points": float(sibling.item_columns.get("points", 1)),
+            }
+            for sibling in rows
+        ]
 
     # -- labels
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:

@@ -87,12 +87,15 @@ class Runs:
         version: Version | None = None,
         defer: Callable[[Callable[[], None]], object] | None = None,
         item_ids: Collection[str] | None = None,
+        *,
+        first: str = "",
         **changed: Any,
     ) -> RunEnd:
         """Judge what the draft (or another version) changed, on all items or on some, and show it.
 
         It blocks until all replies are there: call it from a background thread. `defer` takes the job that logs the
-        evaluation (see `history`), to be done when its figures are on screen. `changed`: options of this run alone.
+        evaluation (see `history`), to be done when its figures are on screen. `first` is the item that is asked about
+        before the others. `changed`: options of this run alone.
 
         Raises
         ------
@@ -104,7 +107,7 @@ class Runs:
             self._history.notes.clear()
         left_usd = self._drafts.left_usd
         self.problems.pop(version.key, None)
-        work, end, started, part = self._setup.worklist(version), RunEnd(""), time.time(), None
+        work, end, started, part = self._setup.worklist(version, first=first), RunEnd(""), time.time(), None
 
         def report(progress: Any) -> None:
             nonlocal end
@@ -248,7 +251,7 @@ class Runs:
             if plan.usd > left_usd:
                 high, high_usd = middle, plan.usd
             else:
-                low, low_usd, price = middle, plan.usd, run_price(plan)
+                low, low_usd, price = middle, plan.usd, run_price(plan, left_usd)
         return (ids[: ends[low]], price) if price else ([], "")
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from axe import dark, findings
+from tuner_page import all_fields, notes
 
 CELL = """\
 import evalkit as ek
@@ -27,8 +28,13 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
     tuner.locator("tr[data-id]").first.wait_for()
     assert findings(page) == []
     # everything open: an item with its replies, jury, versions, suggestions one of which was tried, a fault
+    tuner.locator(".ekw-cell:enabled").first.click()
+    expect(tuner.locator(".ekw-cell:enabled").first).to_have_attribute("aria-pressed", "true")
+    notes(tuner)
+    tuner.locator(".ekw-columns-shown > summary").click()
+    assert findings(page) == []
+    tuner.locator(".ekw-columns-shown > summary").click()
     tuner.locator("tr[data-id]").first.click()
-    tuner.locator(".ekw-judges summary").first.click()
     tuner.locator(".ekw-prompt summary").click()
     for box in ("Jury: 3 judges", "Suggestions", "Versions: 2"):
         tuner.locator("summary", has_text=box).first.click()
@@ -36,9 +42,8 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
     tuner.get_by_role("button", name="Suggest edits").click()
     tuner.get_by_role("button", name="Try suggestion 1").click()
     expect(tuner.get_by_role("button", name="in the rubric")).to_be_visible()  # its effect is there too
-    expect(tuner.get_by_role("button", name="Stop")).to_be_disabled()
-    tuner.locator(".ekw-cell:enabled").first.click()
-    expect(tuner.locator(".ekw-cell:enabled").first).to_have_attribute("aria-pressed", "true")
+    expect(tuner.get_by_role("button", name="Stop")).to_have_count(0)
+    all_fields(tuner)
     tuner.get_by_label("Code of level 2").fill("0")
     expect(tuner.locator(".ekw-problem")).to_contain_text("duplicate code")
     assert findings(page) == []
@@ -65,6 +70,7 @@ def test_the_label_queue(notebook):
     dark(page)
     assert findings(page) == []
     queue.get_by_role("button", name="Close").click()
+    notes(tuner)
     tuner.get_by_role("button", name="Count labels of me").wait_for()
     assert findings(page) == []
 

@@ -122,7 +122,7 @@ def test_the_tuner_keeps_the_rows_of_an_item_together(page, tmp_path):
     tuner.wait_idle(60)
     screen = Screen(page, tuner)
     heads = page.locator("tr.ekw-of")
-    assert heads.first.inner_text() == "task-1 14.17 of 25.5 points, score 0.56"
+    assert heads.first.inner_text().strip() == "task-1 14.17 of 25.5 points, score 0.56"
     assert [one.split()[0] for one in heads.all_inner_texts()] == ["task-1", "task-2", "task-3"]
     assert page.locator("thead .ekw-t").inner_text() == "requirement"
     page.locator("tr[data-id='task-1#9']").focus()

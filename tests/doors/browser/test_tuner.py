@@ -11,7 +11,7 @@ import threading
 import pytest
 from axe import NAMELESS
 from servers import judge_server
-from tuner_page import FORGIVING, SUPPORT, press, run, tile
+from tuner_page import FORGIVING, SUPPORT, all_fields, choose, notes, press, run, tile
 
 OWN = """\
 import evalkit as ek, pandas as pd
@@ -109,6 +109,7 @@ def test_versions_are_shown_compared_and_undone_in_the_strip(notebook):
     tuner = notebook.open(SUPPORT).tuner
     level, points = tuner.get_by_label("What level 2 means"), tuner.get_by_role("group", name="Versions")
     run(tuner)
+    tuner.get_by_text("Versions: 1").click()
     first = level.input_value()
     for n, text in enumerate([FORGIVING, "Every claim is supported."], start=2):
         expect(points.get_by_role("button")).to_have_count(n - 1)
@@ -140,7 +141,6 @@ def test_versions_are_shown_compared_and_undone_in_the_strip(notebook):
     expect(tile(tuner, "Changed")).to_contain_text(CHANCE)
 
     # a note, here and in the strip
-    tuner.get_by_text("Versions: 3").click()
     note = tuner.get_by_label("Note on v1.1")
     note.fill("asks <b>less</b>")
     note.press("Tab")
@@ -149,12 +149,12 @@ def test_versions_are_shown_compared_and_undone_in_the_strip(notebook):
     # one item in both versions: the labels of the other one in a line, its reasons folded
     tuner.get_by_role("button", name="Changed").click()
     tuner.locator("tr[data-id]").first.click()
-    before = tuner.locator(".ekw-judges .ekw-before").first
-    expect(before.locator("summary .ekw-chip")).to_have_count(3)
-    expect(before.locator("summary")).to_contain_text("v1:")
-    expect(before.locator("ol")).to_be_hidden()
-    before.locator("summary").click()
-    expect(before.locator("ol > li")).to_have_count(3)
+    judge, fold = tuner.locator(".ekw-judges article").first, tuner.locator(".ekw-prompt")
+    expect(judge.locator("h4 .ekw-chip")).to_have_count(6)
+    expect(judge.locator("h4")).to_contain_text(re.compile("v1 .*→ v1.1", re.DOTALL))
+    expect(fold.locator("ol").first).to_be_hidden()
+    fold.locator("summary").click()
+    expect(fold.locator("ol").first).to_be_visible()
 
     # undo by key, outside of a text field; in one the browser undoes what is typed
     expect(level).to_have_value("Every claim is supported.")
@@ -178,6 +178,7 @@ def test_versions_are_shown_compared_and_undone_in_the_strip(notebook):
     expect(tuner.locator(".ekw-decision")).to_be_in_viewport()
     names = [point.inner_text() for point in points.get_by_role("button").all()]
     tuner = notebook.restart().tuner
+    tuner.get_by_text("Versions: 3").click()
     points = tuner.get_by_role("group", name="Versions")
     expect(points.get_by_role("button")).to_have_text(names)
     expect(points.locator(".ekw-point")).to_have_count(3)
@@ -233,9 +234,11 @@ def test_faults_are_told_and_texts_of_others_do_nothing(notebook):
     cell = cell.replace('f"ITEM-{at % 3} number {at}"', "f\"<img src=x onerror='window.harmed=1'> number {at}\"")
     tuner = notebook.open(cell).tuner
     run(tuner)
-    decision = tuner.locator(".ekw-decision")
-    expect(decision).to_contain_text("<i>gone</i>")
-    expect(decision).to_contain_text("of this judge is wrong, or its service is down")
+    expect(tuner.locator(".ekw-decision")).to_contain_text("judges gave no answer")
+    notes(tuner)
+    why = tuner.locator(".ekw-why")
+    expect(why).to_contain_text("<i>gone</i>")
+    expect(why).to_contain_text("of this judge is wrong, or its service is down")
     expect(tuner.locator(".ekw-notice").first).to_contain_text("have no score: ")
     expect(tuner.get_by_role("alert").first).to_be_empty()  # what the server said stands once
     tuner.locator("tr[data-id]").first.click()
@@ -247,6 +250,7 @@ def test_faults_are_told_and_texts_of_others_do_nothing(notebook):
     ]
 
     # a fault in the rubric, as it is typed
+    all_fields(tuner)
     code = tuner.get_by_label("Code of level 2")
     code.fill("0")
     expect(tuner.get_by_text("duplicate code '0'")).to_be_visible()
@@ -339,10 +343,11 @@ def test_measuring_chance_moves_nothing_and_buttons_stand_in_one_line(notebook):
     page = notebook.page
     page.set_viewport_size({"width": 1400, "height": 900})
     tuner = notebook.open(TWICE).tuner
+    notes(tuner)
     strip, measure = tuner.locator(".ekw-top"), tuner.get_by_role("button", name="Measure chance")
     expect(measure).to_contain_text("on 24 items, ")
     high = strip.bounding_box()["height"]
-    names = ("Run", "Stop", "Save version", "Label next")
+    names = ("Run", "Save version", "Label next")
     places = [tuner.get_by_role("button", name=name).bounding_box() for name in names]
     assert len({place["y"] for place in places}) == 1
     assert not any(strip.locator(".ekw-tile button").all())
@@ -403,9 +408,11 @@ ek.notebook.JudgmentBrowser(judgments, items)"""
         ["Marks", "answer", "Jury", re.compile("fake:strict"), re.compile("fake:lenient")]
     )
     expect(browser.locator("[data-do=filter]")).to_have_text(["All 24", "◐ Judges disagree 2", "○ Tied 2"])
+    browser.locator(".ekw-columns-shown > summary").click()
     browser.get_by_label("Column of the items").select_option("system_id: cora")
     expect(browser.locator(".ekw-foot")).to_contain_text("8 of 24 items")
-    browser.get_by_label("Column of the items").select_option("show system_id")
+    browser.get_by_role("button", name="system_id = cora").click()
+    browser.get_by_label("system_id", exact=True).check()
     order, text = browser.get_by_label("Order of the rows"), browser.get_by_label("Text of the rows")
     order.select_option("system_id, falling")
     expect(browser.locator("tr[data-id]").first).to_contain_text("cora")
@@ -447,8 +454,9 @@ def test_criteria_and_levels_by_keyboard(notebook):
 
     page = notebook.page
     tuner = notebook.open(SUPPORT).tuner
-    plan = tuner.locator(".ekw-plan")
+    plan = tuner.locator(".ekw-decision")
     expect(plan).to_contain_text("216 judgments")
+    all_fields(tuner)
     press(tuner.get_by_role("button", name="Add a criterion"))
     name = tuner.locator("[data-part=name]").last
     expect(name).to_be_focused()
@@ -479,7 +487,7 @@ def test_criteria_and_levels_by_keyboard(notebook):
     expect(added.get_by_role("button", name="Remove level 1")).to_be_focused()
     press(added.get_by_role("button", name="Remove criterion tone"))
     expect(tuner.locator(".ekw-criterion summary")).to_be_focused()
-    expect(plan).to_contain_text("216 judgments")
+    expect(tuner.locator(".ekw-plan")).to_contain_text("216 judgments")
     press(tuner.get_by_role("button", name="Remove criterion faithfulness"))
     expect(tuner.locator(".ekw-problem")).to_contain_text("criteria")
     expect(tuner.get_by_role("button", name="Run")).to_be_disabled()
@@ -491,7 +499,7 @@ def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
 
     page = notebook.page
     tuner = notebook.open(SUPPORT).tuner
-    plan, button = tuner.locator(".ekw-plan"), tuner.get_by_role("button", name="Run")
+    plan, button = tuner.locator(".ekw-decision"), tuner.get_by_role("button", name="Run")
     expect(plan).to_contain_text("216 judgments")
     button.hover()  # once it stands still
     page.mouse.down()
@@ -574,7 +582,7 @@ def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_ope
     page.keyboard.type("25")
     expect(budget).to_have_value("0.25")
     samples.focus()
-    expect(tuner.locator(".ekw-plan")).to_contain_text("144 judgments")
+    expect(tuner.locator(".ekw-decision")).to_contain_text("144 judgments")
     expect(another).to_have_value("fake:noisy")
     tuner.get_by_role("button", name="Add judge").dblclick()
     expect(tuner.get_by_label("fake:noisy", exact=True)).to_be_checked()
@@ -587,7 +595,7 @@ def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_ope
     tuner.locator("tr[data-id='gym-cora']").click()
     item = tuner.get_by_role("region", name="Item", exact=True)
     expect(item.get_by_role("heading", name="gym-cora")).to_be_visible()
-    reply = item.locator("summary", has_text="Raw replies of fake:strict")
+    reply = item.locator(".ekw-prompt > summary", has_text="Raw replies, prompt")
     reply.click()
     item.get_by_role("button", name="1", exact=True).click()
     expect(item.get_by_text("me: 1")).to_be_visible()
@@ -619,6 +627,7 @@ def test_what_is_refused_leaves_its_field_and_names_follow_what_is_typed(noteboo
     expect(weight).to_have_value("1")
     expect(tile(tuner, "Scored")).to_contain_text("24 of 24")
 
+    all_fields(tuner)
     tuner.get_by_label("Name", exact=True).fill("truth")
     for name in ("Remove criterion truth", "Level of measurement of truth", "Scale of truth"):
         expect(tuner.get_by_label(name)).to_be_visible()
@@ -629,6 +638,7 @@ def test_what_is_refused_leaves_its_field_and_names_follow_what_is_typed(noteboo
     tuner.get_by_label("Passes at").fill("7")
     expect(tuner.locator(".ekw-problem")).to_be_empty()
     run(tuner)
+    notes(tuner)
     expect(tuner.get_by_text("Not counted: 48 labels of “faithfulness”")).to_be_visible()
     assert page.console_errors == []
 
@@ -650,7 +660,7 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
     tuner = notebook.open(ODD).tuner
     run(tuner)
     rows, item = tuner.locator("tr[data-id]"), tuner.get_by_role("region", name="Item", exact=True)
-    tuner.get_by_label("Order of the rows").select_option("by id")  # this order stays while one labels
+    choose(tuner, "Order of the rows", "by id")  # this order stays while one labels
     expect(rows.first).to_have_attribute("data-id", "i0")
     rows.first.focus()
     for code in "0101x":  # quicker than the items come; x is no level
@@ -695,13 +705,13 @@ def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_befor
     run(tuner)
     rows, item = tuner.locator("tr[data-id]"), tuner.get_by_role("region", name="Item", exact=True)
     expect(rows).to_have_count(6)
-    expect(tuner.get_by_role("button", name="Stop")).to_be_disabled()  # the run is over
+    expect(tuner.get_by_role("button", name="Stop")).to_have_count(0)  # the run is over
     notebook.run_code(SLOW_PARTS)
 
     # the order is chosen before the filter is answered
     unlabelled = tuner.get_by_role("button", name="No label")
     unlabelled.click()
-    tuner.get_by_label("Order of the rows").select_option("by id")
+    choose(tuner, "Order of the rows", "by id")
     expect(rows.first).to_have_attribute("data-id", "i0")
     expect(unlabelled).to_have_attribute("aria-pressed", "true")
     tuner.get_by_role("button", name="All").click()
@@ -756,10 +766,12 @@ def test_a_fault_is_found_where_it_was_typed_and_without_a_kernel_it_is_said(not
 
     page = notebook.page
     tuner = notebook.open(SUPPORT, "tuner").tuner.first
+    all_fields(tuner)
     tuner.get_by_label("Code of level 2").fill("0")
     expect(tuner.get_by_text("duplicate code '0'")).to_be_visible()
     page.evaluate(REOPENED)
     tuner = notebook.tuner.first
+    all_fields(tuner)
     code = tuner.get_by_label("Code of level 2")
     expect(code).to_have_value("0")
     expect(tuner.get_by_text("duplicate code '0'")).to_be_visible()
@@ -787,6 +799,7 @@ def test_two_views_of_one_tuner_say_the_same(notebook):
     expect(texts[1]).to_have_value("typed in the first")
     texts[1].fill("typed in the second")
     expect(texts[0]).to_have_value("typed in the second")
+    all_fields(one)
     one.get_by_role("button", name="YAML").click()
     expect(one.get_by_label("Rubric as YAML")).to_have_value(re.compile("typed in the second"))
     assert notebook.page.console_errors == []
@@ -976,11 +989,12 @@ def test_a_quiet_line_shows_its_items_and_a_judge_joins_on_the_server_of_the_jur
     with judge_server(faults=lambda body: {"content": "hm"} if "number 7" in str(body["messages"]) else None) as server:
         tuner = notebook.open(OWN.format(url=server.url, name="x", jury='[judge, "fake:strict"]')).tuner
         run(tuner)
+        notes(tuner)
         show = tuner.get_by_role("button", name=re.compile("^Show (this|1) item"))
         press(show)
         expect(show).to_have_attribute("aria-pressed", "true")
         expect(tuner.locator("tr[data-id]")).to_have_count(1)
-        expect(tuner.locator(".ekw-legend span:has(b)")).to_have_text(["A x", "B fake:strict"])
+        expect(tuner.locator("thead .ekw-k").first).to_have_attribute("title", "x")
         press(show)
         expect(tuner.locator("tr[data-id]")).to_have_count(24)
         tuner.get_by_text("Jury: 2 judges").click()

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pytest
 from axe import findings
+from tuner_page import choose
 from tuner_screen import LONG, WIDTHS, Screen, sample, tuner_of
+
+import evalkit as ek
 
 CASES = {
     "three codes, three judges": {"codes": 3, "judges": 3, "versions": 2, "n_items": 12},
@@ -56,7 +59,7 @@ def test_nothing_overlaps_in_a_sample_of_scales_and_juries(browser):
     states = list(sample(browser, 4))
     assert {about: wrong[:3] for about, wrong, _ in states if wrong} == {}
     assert len(states) == 4 * 8
-    assert min(points for _, _, points in states) > 100  # the pages were not empty
+    assert min(points for _, _, points in states) > 50  # the pages were not empty
 
 
 def test_a_fault_of_layout_is_found(page, tmp_path):
@@ -64,7 +67,7 @@ def test_a_fault_of_layout_is_found(page, tmp_path):
     screen.resize(1260)
     assert screen.findings()["findings"] == []
     for style, fault in [
-        (".ekw-rows { position: relative; left: -300px; background: white }", "covered"),
+        (".ekw-rows { position: relative; top: -150px; background: white }", "covered"),
         (".ekw-matrix { max-width: 60px; overflow: hidden }", "overflows"),
         (".ekw-top { padding-bottom: 120px }", "the strip is"),
         (".ekw-matrix tbody th { writing-mode: vertical-rl }", "not upright"),
@@ -82,9 +85,8 @@ def test_twenty_criteria_leave_room_for_the_items_and_a_phone_has_the_matrix(pag
     screen = Screen(page, tuner, {"figures": {"criteria": names, "criterion": names[-1]}})
     for width in (1000, 1280, 1900):
         screen.resize(width)
-        assert screen.findings()["strip"] < 190
-        tabs, tab = (page.locator(one).bounding_box() for one in (".ekw-tabs", ".ekw-tabs [aria-pressed=true]"))
-        assert tabs["y"] <= tab["y"] < tab["y"] + tab["height"] <= tabs["y"] + tabs["height"] + 1
+        assert screen.findings()["findings"] == []
+        assert page.locator("[data-criterion]").input_value() == names[-1]
     screen.resize(344)
     assert not any("sideways" in one or "overflows" in one for one in screen.findings()["findings"])
 
@@ -119,9 +121,8 @@ def test_reading(page, tmp_path):
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("() => document.activeElement.dataset.id") == rows.first.get_attribute("data-id")
-    page.get_by_label("Order of the rows").select_option("as in the file")
+    choose(page, "Order of the rows", "as in the file")
     screen.settle()
-    page.keyboard.press("Shift+Tab")
     rows.first.focus()
     page.keyboard.press("End")
     page.keyboard.press("Enter")
@@ -140,7 +141,7 @@ def test_reading(page, tmp_path):
     assert fold.inner_text() == "Show all 20 lines"
     fold.click()
     assert fold.inner_text() == "Fold"
-    high = item.locator(".ekw-fold").last
+    high = item.locator(".ekw-fold.ekw-all")
     assert high.evaluate("(one) => one.scrollHeight === one.clientHeight")
     page.keyboard.press("k")
     screen.settle()
@@ -148,6 +149,18 @@ def test_reading(page, tmp_path):
     screen.settle()
     assert fold.inner_text() == "Show all 20 lines"
     assert item.locator(".ekw-plus").inner_text().startswith("+ALTER")
+    # E goes to the level that the jury chose, Escape back to the item; a column of the item is a filter
+    page.keyboard.press("e")
+    assert page.evaluate("() => !!document.activeElement.closest('.ekw-picked')")
+    assert page.locator(".ekw-picked .ekw-tags").inner_text().split("\n")[0] == tuner.state["item"]["jury"]
+    page.keyboard.press("Escape")
+    assert page.evaluate("() => document.activeElement.matches('.ekw-item')")
+    item.locator(".ekw-mine", has_text="team").click()
+    screen.settle()
+    assert page.locator(".ekw-foot [role=status]").inner_text() == "20 of 60 items"
+    page.locator("[data-do=uncolumn]").click()
+    screen.settle()
+    item.focus()
     page.keyboard.press("Escape")
     screen.settle()
     assert not item.is_visible()
@@ -157,7 +170,53 @@ def test_reading(page, tmp_path):
     page.locator("[data-do=criterion][data-name=tone]").click()
     screen.settle()
     opened = page.locator(".ekw-criterion[open] > summary")
-    assert [one.inner_text().split()[0] for one in opened.all()] == ["tone"]
-    page.get_by_label("Text of the rows").select_option("one line of each")
+    assert [one.text_content().split()[0] for one in opened.all()] == ["tone"]
+    choose(page, "Text of the rows", "one line of each")
     assert rows.first.locator(".ekw-one").count() == 2
+    assert page.console_errors == []
+
+
+MARKED = """# Head
+
+- one **two**
+- `<b>code</b>`
+
+| a | b |
+|---|---|
+| 1 | <img src=x onerror=window.harmed=1> |
+
+[link](javascript:alert(1)) ![picture](y.png)
+```
+<script>window.harmed=1</script>
+```"""
+
+
+def test_markdown_on_demand_runs_nothing_and_long_turns_are_folded(page, tmp_path):
+    talk = [
+        {"role": ("user", "assistant")[at % 2], "content": f"turn {at} " * (90 if at in (1, 4) else 1)}
+        for at in range(5)
+    ]
+    rubric = ek.Rubric(id="r", inputs=["conversation", "answer"], template="number@v1",
+                       criteria=[{"name": "so", "scale": {0: "no", 1: "yes"}, "pass_at": 1}])  # fmt: skip
+    judge = ek.Judge.function(lambda prompt: "1", name="f", version="1")
+    items = [{"item_id": "a", "conversation": talk, "answer": MARKED}]
+    tuner = ek.RubricTuner(items, rubric, judge, samples=1, folder=tmp_path, cache=tmp_path / "c")
+    tuner.run()
+    screen = Screen(page, tuner)
+    screen.resize(1264)
+    page.locator("tr[data-id]").click()
+    screen.settle()
+    judged = page.locator(".ekw-judged")
+    assert "# Head" in judged.inner_text()  # as the judge reads it
+    page.keyboard.press("m")
+    marked = judged.locator(".ekw-md")
+    assert marked.locator("b").all_inner_texts() == ["Head", "two"]
+    assert marked.locator("li").all_inner_texts() == ["one two", "<b>code</b>"]
+    assert marked.locator("td").count() == 4
+    assert marked.locator("pre").inner_text() == "<script>window.harmed=1</script>"
+    assert marked.locator("img, a, script").count() == 0
+    assert page.evaluate("() => window.harmed") is None
+    turns = page.locator(".ekw-turn")
+    assert [turn.locator("details").count() for turn in turns.all()] == [0, 1, 0, 0, 0]  # the last one is open
+    assert page.get_by_role("button", name="to the last of 5").count() == 1
     assert page.console_errors == []

@@ -287,6 +287,26 @@ def test_the_card_names_the_cache_and_a_saved_session(tmp_path):
     )
 
 
+def test_the_card_plans_the_saved_session(tmp_path):
+    """Its draft, its jury and its samples; what was judged is in the cache."""
+    path, options = write_frame(PAIRS, tmp_path / "pairs.csv"), {"cache": tmp_path / "replies", "samples": 1}
+
+    def plan_of():
+        card = start(path, **options)
+        card.wait_idle()
+        return card.state["status"]["plan"]
+
+    tuner = start(path, **options).tuner()
+    before = plan_of()
+    assert "0 cached (0%)" in before
+    tuner.run()
+    assert "(100%), 0 to call" in plan_of()
+    tuner.edit(description="Which answer is the better one?")
+    assert plan_of() == before  # of another question nothing is cached
+    tuner.receive({"do": "undo_edit"})
+    assert "(100%), 0 to call" in plan_of()
+
+
 def test_a_limit_that_cannot_be_kept_is_reported_before_run():
     def plan_of(**options):
         card = start(PAIRS, None, "openai:model-without-a-price", **options)

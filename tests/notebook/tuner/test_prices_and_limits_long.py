@@ -202,8 +202,9 @@ def test_the_part_that_fits_is_the_largest_and_is_found_in_few_plans(tmp_path, m
         def plan(_version, ids, prices=prices, asked=asked):
             asked.append(len(ids))
             return SimpleNamespace(
-                usd=sum(prices[: len(ids)]), n_to_call=len(ids), n_requests=len(ids), usd_at_most=1.0
-            )
+                usd=sum(prices[: len(ids)]), n_to_call=len(ids), n_requests=len(ids), usd_at_most=1.0,
+                table=pd.DataFrame({"n_to_call": [len(ids)], "n_past": [20]}),
+            )  # fmt: skip
 
         items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)]})
         setup = SimpleNamespace(items=items, spec=SimpleNamespace(per_item=False), plan=plan)

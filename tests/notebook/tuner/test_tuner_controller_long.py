@@ -108,7 +108,7 @@ def test_what_is_paid_is_named_before_the_click(tmp_path):
         assert tuner.wait_idle(300)
         row = tuner.state["suggestions"]["rows"][0]
         asked = len(server.seen)
-        found = re.fullmatch(r"(\d+) requests, (?:about|under) US\$ \d\.\d\d", row["price"])
+        found = re.fullmatch(r"(\d+) requests, (?:about|under|at most) US\$ \d\.\d\d", row["price"])
         assert found, row
         tuner.receive({"do": "try", "number": 0})
         assert tuner.wait_idle(300)

@@ -263,10 +263,8 @@ def test_chance_is_measured_by_one_button_that_names_its_price_first(tmp_path, c
         floor=tuner.session.repeats._tables[tuner.session.runs.against],
     )
     assert f"changes 0 to {row.table['chance_up_to'].iloc[0]:.0f} (measured" in change(tuner)["note"]
-    note, brief = change(tuner)["note"], change(tuner)["brief"]
-    assert f"asking again changes 0 to {row.table['chance_up_to'].iloc[0]:.0f} (measured" in brief  # in the strip
+    note = change(tuner)["note"]
     again = start(tmp_path, counting)
-    assert change(again)["brief"] == brief
     assert (change(again)["note"], counting.calls) == (note, 72)  # kept, and not paid for again
 
 
@@ -345,11 +343,11 @@ def test_an_item_that_gets_or_loses_its_verdict_is_a_change(tmp_path):
     tile = change(tuner)
     assert tile["value"].startswith("0 of 1")
     assert "2 items got a verdict, 1 item lost a verdict" in tile["note"]
-    do(tuner, do="query", query={"filter": "changed"})
+    do(tuner, do="query", query={"filter": "moved"})
     page = tuner.state["page"]
     changes = {"i00": "verdict appeared", "i01": "verdict appeared", "i02": "verdict lost"}
     assert {row["item_id"]: row["change"] for row in page["rows"]} == changes
-    assert (page["counts"]["changed"], page["counts"]["tied"], page["counts"]["unscored"]) == (3, 1, 0)
+    assert (page["counts"]["moved"], page["counts"]["tied"], page["counts"]["unscored"]) == (3, 1, 0)
     scored = next(tile for tile in tuner.state["figures"]["tiles"] if tile["title"] == "Scored")
     assert scored["note"] == "items; all judgments scored; 1 without a verdict, 1 of them tied"
 
@@ -380,7 +378,7 @@ def test_the_price_of_measuring_chance_is_the_most_that_it_may_take(tmp_path, mo
         do(tuner, do="measure")
         assert (0 < len(calls) - n_before < 300) is stops, (name, len(calls) - n_before)
         assert len(calls) - n_before <= 300
-        assert "asking again changes 0 to" in change(tuner)["brief"]
+        assert "Asking the same prompt again changes 0 to" in change(tuner)["note"]
 
 
 def test_a_session_file_that_was_edited_opens_and_keeps_what_cannot_be_read(tmp_path):
