@@ -142,7 +142,7 @@ RAISED = (
     Raise("lighteval", 12, "samples of one judge"),
     Raise("notebook", 3, "samples of one judge"),
     Raise("runs", 1, "samples of one judge"),
-    Raise("rubrics", 7, "how a label was drawn: one list; a label drawn at random stands in logs that are read"),
+    Raise("rubrics", 9, "how a label was drawn: one list; a label drawn at random stands in logs that are read"),
     Raise("notebook", 55, "items that changed are asked for blind; how a label was drawn, also in the lead's view"),
     Raise("stats", 108, "labels of chosen items are in no other figure; the difference by all items that changed"),
     Raise("core", 127, "images: what the first bytes of a file say, and where its bytes are"),
