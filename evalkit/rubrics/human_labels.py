@@ -38,6 +38,13 @@ OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, L
 OWN_KEYS = {"rubric": "criterion", "rubric_version": "criterion", "system_id": "item_id", "judge": None, "sample": None}
 """Columns by which labels are chosen, and what has one value of them: each criterion, each item, or all."""
 
+COUNTED = ("given", "random")
+"""The values of `source` whose labels may stand for all items; labels without a source may, too."""
+
+SOURCES = (*COUNTED, "disputed", "changed", "low certainty", "picked", "adjudicated")
+"""How the item of a label was chosen: passed in, drawn at random from all, drawn because judges disagree, asked for
+because an edit changed its verdict, because the judge is not certain, by hand, or decided because people differ."""
+
 NO_RUBRIC = "table"
 """The rubric of a table that names none."""
 

@@ -9,6 +9,7 @@ import warnings
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -21,7 +22,16 @@ from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.readers.finding import find, recognized
 from evalkit.readers.records import LABELS, Reader
 from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.human_labels import OF_LOG, TEXT_HASH, as_labels, as_worded, label_of, label_text, of_these_texts
+from evalkit.rubrics.human_labels import (
+    COUNTED,
+    OF_LOG,
+    TEXT_HASH,
+    as_labels,
+    as_worded,
+    label_of,
+    label_text,
+    of_these_texts,
+)
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import code_text, number
@@ -240,7 +250,8 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
         lines[-1:] = [] if row.get("undo") is True else [*lines[-1:], row]
     for lines in edits.values():
         if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]]:
-            row = dict.fromkeys((*OF_LOG, "label")) | lines[-1] | {TEXT_HASH: lines[-1]["text"]}
+            line = _standing(lines)
+            row = dict.fromkeys((*OF_LOG, "label")) | line | {TEXT_HASH: line["text"]}
             scale = scales.get(row["criterion"])
             is_on_it = not isinstance(row["label"], str) or label_text(row["label"], scale) is not None
             gone += row["label"] is not None and not (is_on_it and row["criterion"] in (scales or {row["criterion"]}))
@@ -248,6 +259,12 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
     if gone and rubric is not None:
         fact = f"{where}: {counted(gone, 'label')} on no criterion or level that rubric {rubric.id!r} has now"
         warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
+
+
+def _standing(lines: list[_Row]) -> _Row:
+    """The last of one person's labels; one of an item drawn at random stands, whatever was said outside that order."""
+    valid = takewhile(lambda line: line.get("label") is not None and line["text"] == lines[-1]["text"], reversed(lines))
+    return next((line for line in valid if line.get("source") in (None, *COUNTED)), lines[-1])
 
 
 def write_label_studio(

@@ -11,7 +11,7 @@ import evalkit as ek
 from evalkit import plots, stats
 from evalkit.errors import EvalkitWarning, InputError
 from evalkit.evaluation.suggestions.cases import dev_labels
-from evalkit.rubrics.human_labels import LEVELS, as_labels, asked_of, is_moved
+from evalkit.rubrics.human_labels import COUNTED, LEVELS, SOURCES, as_labels, asked_of, is_moved
 
 MAPPING = {"faithfulness": ["ann", "bob"]}
 TABLES = {
@@ -141,6 +141,31 @@ def test_decisions_of_a_lead_are_no_further_person(name, evaluation, items, long
         made = tables[name](evaluation, both)
     by_hand = tables[name](evaluation, people)
     assert made.astype(str).values.tolist() == by_hand.astype(str).values.tolist()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*TABLES, "calibrate", "compare", "split"])
+def test_labels_of_items_that_were_not_drawn_at_random_are_in_no_figure(name, evaluation, long):
+    tables = TABLES | {
+        "calibrate": lambda judged, labels: ek.calibrate(judged, labels).table,
+        "compare": lambda judged, labels: ek.compare(judged, judged, labels=labels).table,
+        "split": lambda _, labels: ek.split_labels(labels)["part"].value_counts().loc[["held-out"]],
+    }
+    chosen = [name for name in SOURCES if name not in (*COUNTED, "adjudicated")]
+    further = long.head(len(chosen)).assign(annotator="eva", source=chosen, label="0")
+    people = long.assign(source=[COUNTED[row % 2] if row % 3 else None for row in range(len(long))])
+    if name == "split":  # 50 items with labels that count, or more, are split
+        further, people = (pd.concat([part.assign(item_id=f"{n} {part['item_id'].iloc[0]}") for n in range(60)]
+                                     ) for part in (further.head(1), people.head(1)))  # fmt: skip
+        people = people.head(40)
+    made, without = tables[name](evaluation, pd.concat([further, people])), tables[name](evaluation, people)
+    texts = [table.astype(str) if name == "split" else table.drop(columns="notes", errors="ignore").astype(str)
+             for table in (made, without)]  # fmt: skip
+    assert texts[0].to_dict() == texts[1].to_dict()
+    if "notes" in getattr(made, "columns", ()):
+        n, which = len(chosen), ", ".join(f"1 {name}" for name in chosen)
+        note = f"{n} labels of items that were not drawn at random not used ({which})"
+        assert made["notes"].astype(str).str.contains(note, regex=False).all()
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_values import read_label
-from evalkit.stats.comparison.comparison_table import chance_sentences
+from evalkit.stats.comparison.comparison_table import BY_LABELS, chance_sentences
 from evalkit.stats.notes import notes_of, with_facts
 
 _VERDICTS = {True: "pass", False: "fail", None: None}
@@ -144,12 +144,21 @@ def _point(name: str, value: Any, low: Any, high: Any, n: Any, whole: Any, items
 
 
 def change_from(
-    against: Evaluation, evaluation: Evaluation, labels: pd.DataFrame, criterion: str, repeats: pd.DataFrame | None
+    against: Evaluation,
+    evaluation: Evaluation,
+    labels: pd.DataFrame,
+    criterion: str,
+    repeats: pd.DataFrame | None,
+    parts: pd.DataFrame,
 ) -> tuple[pd.Series | None, str]:
-    """`change_of` a version from `against`, on the dev labels that are on the scales of both."""
+    """`change_of` a version from `against`, on the dev labels that are on the scales of both.
+
+    `parts` has a row without a label for each item, with the part in which its labels are, or would be.
+    """
     rubrics = [shown.rubric for shown in (evaluation, against) if criterion in shown.rubric.names]
-    dev = labels_on_scale(_dev(labels), criterion, *rubrics)
-    return change_of(evaluation, against, dev, criterion, repeats)
+    both = labels_on_scale(labels, criterion, *rubrics)
+    with_parts = both if both.empty else pd.concat([parts, both], ignore_index=True)
+    return change_of(evaluation, against, with_parts, criterion, repeats)
 
 
 def jury_alignment(
@@ -270,7 +279,7 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequ
     if row is None:
         return Tile("Changed", "NA", why, place="change")
     value = count_of(row["changed"], row["n_verdicts"]) if row["n_verdicts"] else "NA"
-    unit = "verdict" if row["against"] in ("labels", "verdicts") else "label"
+    unit = "verdict" if row["against"] in (*BY_LABELS, "verdicts") else "label"
     moves = Counter(item.change for item in items)
     steps = [("got", moves[f"{unit} appeared"]), ("lost", moves[f"{unit} lost"])]
     moved = ", ".join(f"{counted(n, 'item')} {step} a {unit}" for step, n in steps if n)

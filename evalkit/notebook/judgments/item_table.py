@@ -97,6 +97,9 @@ class Row:
         return 8 * bool(self.wrong) + 4 * broke + 2 * (self.status != "ok") + (self.apart or 0.0)
 
 
+VERDICT_CHANGED = ("fixed", "broke", "now passes", "now fails", "changed")
+"""The values of `Row.change` where both versions have a verdict (or a label), and it is another one."""
+
 FILTERS: dict[str, Callable[[Row], bool]] = {
     "all": lambda row: True,  # noqa: ARG005
     "wrong": lambda row: bool(row.wrong),

@@ -26,9 +26,9 @@ import pandas as pd
 from evalkit.core.files import held
 from evalkit.errors import CacheError, InputError, counted
 from evalkit.rubrics import Criterion, Rubric, Scale
-from evalkit.rubrics.human_labels import LEVELS, asked_of, is_moved, question_hash, wording_notes
+from evalkit.rubrics.human_labels import COUNTED, LEVELS, SOURCES, asked_of, is_moved, question_hash, wording_notes
 from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
-from evalkit.stats.alignment.label_splits import DEV, split_labels
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, split_labels, would_be_held_out
 from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables.files import records
 from evalkit.tables.schemas import LABEL_KEY, categorical, table
@@ -39,12 +39,8 @@ ENOUGH_LABELS = 10
 LOG = ".labels.jsonl"
 """How the names of logs end."""
 
-SOURCES = ("given", "random", "disputed", "picked", "adjudicated")
-"""How the item of a label was chosen: passed in, drawn by the label queue from all items or from those on which judges
-disagree, picked on screen, or decided because people differ on it."""
-
-_COUNTED = ("given", "random")
 _BREAK_S, _FEWEST_STEPS = 600, 5
+_ASKED_BLIND = {"given": COUNTED, "random": COUNTED, "changed": (*COUNTED, "changed")}
 _Key = tuple[str, str, str]
 _Question = tuple[str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
@@ -59,7 +55,7 @@ class LabelEdit:
     Attributes
     ----------
     source
-        One of `SOURCES`. Figures use ``given`` and ``random``.
+        One of `SOURCES`. Figures use those in `COUNTED`.
     probability
         With which the item was drawn, if it was ``disputed``; None for ``random``, which is the same for all items.
     blind
@@ -131,7 +127,7 @@ class LabelLog:
     lines in the order of the file, so that all processes have the same labels. Each line contains a hash of the text
     that was labelled. If the item's text has changed since, the label is left out and counted in `n_other_texts`.
 
-    Figures use the labels in `counted`: a label of a ``disputed`` or ``picked`` item neither counts nor replaces the
+    Figures use the labels in `counted`: a label of an item that was not drawn at random neither counts nor replaces the
     annotator's label that does. Annotators count if they gave labels that were passed in, if they were the first in
     a log without any, or from `set_counting` on; for one criterion also if they were the first to label that.
 
@@ -298,7 +294,7 @@ class LabelLog:
         if edit.source == "adjudicated":
             self._then[key, len(self._edits[key])] = self.of(*key[:2], *SOURCES[:-1])
         self._acts.append(key)
-        if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
+        if edit.source in COUNTED and edit.label is not None and self.counts(key[2], key[1]):
             self._first.setdefault(key[1], key[2])
             if not self.counting:
                 self.counting.add(key[2])
@@ -412,9 +408,11 @@ class LabelLog:
     def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
         """Item and criterion -> label that this annotator need not be asked for again.
 
-        For ``random`` and ``given``, labels that count.
+        For ``random`` and ``given``, labels that count; for ``changed`` also those that were given blind for that.
         """
-        labels = self._that_count() if source in _COUNTED else self.last()
+        sources = _ASKED_BLIND.get(source, SOURCES)
+        with self._lock:
+            labels = _newest(self._edits, sources)
         return {key[:2]: edit for key, edit in labels.items() if key[2] == annotator}
 
     def labelled(self, rule: Criterion, annotator: str, source: str) -> set[str]:
@@ -446,7 +444,13 @@ class LabelLog:
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
         with self._lock:
-            return _newest(self._edits, _COUNTED)
+            return _newest(self._edits, COUNTED)
+
+    @property
+    def standing(self) -> pd.DataFrame:
+        """As `table`, but a label of an item that was drawn at random stands, whatever was said outside that order."""
+        with self._lock:
+            return self._tables_of(self.last() | self._that_count())[0]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -466,8 +470,19 @@ class LabelLog:
     @property
     def weighted(self) -> pd.DataFrame:
         """The labels that figures with weights use: `counted`, and disputed ones of other items with their `round`."""
-        last, keys = self.table, ["item_id", "criterion"]
-        drawn = last[(last["source"].eq("disputed") & last["round"].notna()).to_numpy()]
+        last = self.table
+        return self._with_others(last[(last["source"].eq("disputed") & last["round"].notna()).to_numpy()])
+
+    @property
+    def with_changed(self) -> pd.DataFrame:
+        """The labels that the figure of changed items uses: `counted`, and those of other items that changed."""
+        with self._lock:
+            table = self._tables_of(_newest(self._edits, ("changed",)))[0]
+        return self._with_others(table)
+
+    def _with_others(self, drawn: pd.DataFrame) -> pd.DataFrame:
+        """`counted`, and of these labels those of other items by annotators who count."""
+        keys = ["item_id", "criterion"]
         known = pd.MultiIndex.from_frame(self.counted[keys].astype(str))
         others = ~pd.MultiIndex.from_frame(drawn[keys].astype(str)).isin(known)
         pairs = zip(drawn["annotator"].astype(str), drawn["criterion"].astype(str), strict=True)
@@ -478,8 +493,11 @@ class LabelLog:
     @cached_property
     def _tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """`table` and `counted`, until the labels change."""
+        return self._tables_of(self.last())
+
+    def _tables_of(self, last: Mapping[_Key, LabelEdit]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """These labels and `counted`; the latter alone decide whether a criterion has held-out labels."""
         that_count = {key: edit for key, edit in self._that_count().items() if self._is_counted(key)}
-        last = self.last()
         rows = [*last.items(), *that_count.items()]
         keys = list(zip(*(key for key, _ in rows), strict=True)) if rows else [()] * 3
         item_ids, *names = map(list, keys)
@@ -495,6 +513,16 @@ class LabelLog:
         )
         return both.iloc[: len(last)], both.iloc[len(last) :].reset_index(drop=True)
 
+    def parts(self, criterion: str) -> pd.DataFrame:
+        """A row without a label for each item, with the part in which its labels of a criterion are, or would be."""
+        ids = pd.Series([*self._texts], dtype="str")
+        labels = self.counted
+        is_split = (labels["criterion"].eq(criterion) & labels["part"].eq(HELD_OUT)).any()
+        parts = np.where(would_be_held_out(ids, self._clusters) & is_split, HELD_OUT, DEV)
+        return pd.DataFrame(
+            {"item_id": ids, "criterion": criterion, "annotator": "nobody", "label": None, "part": parts}
+        )
+
     @property
     def dev(self) -> pd.DataFrame:
         """The labels to tune on that figures use."""
@@ -508,7 +536,7 @@ class LabelLog:
     def not_counted(self, criterion: str) -> str:
         """The labels of a criterion that figures do not use, in words; empty if they use all."""
         sources = Counter(edit.source for key, edit in self.last().items() if key[1] == criterion)
-        words = ", ".join(f"{sources[name]} {name}" for name in SOURCES if name not in _COUNTED and sources[name])
+        words = ", ".join(f"{sources[name]} {name}" for name in SOURCES if name not in COUNTED and sources[name])
         own_keys = [key for key in self._that_count() if key[1] == criterion]
         left_out = sorted({key[2] for key in own_keys if not self._is_counted(key)})
         parts = [f"{words} not counted"] * bool(words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -53,9 +53,9 @@ class LabelQueue:
     Attributes
     ----------
     source
-        ``random`` or ``disputed``.
+        ``random``, ``disputed`` or ``changed``.
     blind
-        Whether the jury stays hidden until the label is given.
+        Whether the jury stays hidden until the label is given; always, of items that changed.
     is_open
         Whether the queue is on screen.
     """
@@ -64,33 +64,39 @@ class LabelQueue:
         self.source, self.blind, self.is_open = "random", True, False
         self._log, self._order = log, random_order(item_ids)
         self._skipped: list[tuple[str, str, str]] = []
-        self._may_draw = True
+        self._may_draw = False
 
     def set(self, source: str, *, blind: bool, is_open: bool) -> None:
         """Choose the source, and whether to label blind; ConfigError for an unknown source."""
-        check_choice("source", source, ("random", "disputed"))
-        self.source, self.blind, self.is_open, self._may_draw = source, blind, is_open, True
+        check_choice("source", source, ("random", "disputed", "changed"))
+        self.source, self.blind, self.is_open = source, blind or source == "changed", is_open
+        self._may_draw = source == "disputed"
 
     def skip(self, item_id: str, criterion: str, annotator: str) -> None:
         """Ask this annotator for the item again after all others, until the kernel restarts."""
         key = item_id, criterion, annotator
         self._skipped = [*(one for one in self._skipped if one != key), key]
 
-    def turn(self, rule: Criterion, annotator: str, disagreements: Mapping[str, float], version: str) -> Turn:
-        """What this annotator labels next, given the disagreement of judges at the version shown.
+    def turn(
+        self, rule: Criterion, annotator: str, disagreements: Mapping[str, float], version: str,
+        changed: Container[str] = (),
+    ) -> Turn:  # fmt: skip
+        """What this annotator labels next, given the disagreement of judges at the version shown, and what changed.
 
         Items whose label is not on the scale of the criterion come again.
 
         Disputed items are drawn in rounds, from items without a label; the next round is drawn when the source is
         chosen again and the last one is labelled.
         """
-        criterion, is_random = rule.name, self.source == "random"
+        criterion, is_disputed = rule.name, self.source == "disputed"
         done = self._log.labelled(rule, annotator, self.source)
         rounds = self._log.draws.get(criterion, [])
         drawn: Mapping[str, float | None] = dict.fromkeys(self._order)
-        if not is_random:  # a page on other items may have noted its draw in the log
+        if self.source == "changed":
+            drawn = {item: None for item in drawn if item in changed}
+        if is_disputed:  # a page on other items may have noted its draw in the log
             drawn = {item: chance for item, chance in (rounds[-1][1] if rounds else {}).items() if item in drawn}
-        if not is_random and self._may_draw and not set(drawn) - done:
+        if self._may_draw and not set(drawn) - done:
             open_ = {item: value for item, value in disagreements.items() if not self._log.of(item, criterion)}
             drawn = new = draw_disputed(open_, f"{version} {len(rounds) + 1}")
             self._log.add_draw(criterion, new)
@@ -101,7 +107,10 @@ class LabelQueue:
         item_id = next((item for item in drawn if item not in done and item not in last), last[0] if last else None)
         before = item_id is not None and annotator in self._log.of(item_id, criterion)
         undo = self._log.last_queued(criterion, annotator, self.source)
-        n_done, number = sum(item in done for item in drawn), None if is_random else rounds[-1][0] if rounds else 0
+        number = None
+        if is_disputed:
+            number = rounds[-1][0] if rounds else 0
+        n_done = sum(item in done for item in drawn)
         return Turn(item_id, drawn.get(item_id or ""), before, n_done, len(drawn), undo, len(last), number)
 
 

@@ -19,6 +19,7 @@ from evalkit.notebook.judgments.item_details import judged_inputs
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, LabelEdit
 from evalkit.notebook.together.label_forms import Action, Forms, Key, PersonScreen, clean
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
+from evalkit.rubrics.human_labels import COUNTED
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.scales import code_text, number
 from evalkit.stats import reliability
@@ -132,7 +133,7 @@ class LabelPage(NotebookWidget):
     def labels(self) -> pd.DataFrame:
         """All labels of the log, as `RubricTuner.labels`; the lead's decisions have the source ``adjudicated``."""
         self._forms.log.read()
-        return self._forms.log.table
+        return self._forms.log.standing
 
     @property
     def final_labels(self) -> pd.DataFrame:
@@ -185,15 +186,14 @@ class LeadScreen:
     def payload(self) -> dict[str, Any]:
         """The whole view."""
         forms, log, last = self.forms, self.forms.log, self.forms.log.last()
-        labels = with_codes(log.table, forms.rubric).astype({"annotator": str, "label": object})
+        labels = with_codes(log.standing, forms.rubric).astype({"annotator": str, "label": object})
         labels["label"] = [self._notation(*row) for row in labels[["criterion", "label"]].itertuples(index=False)]
         is_decision, acts = labels["source"].eq("adjudicated").to_numpy(), log.decided()
         stale = {key: f"Decided as {code} before {_and(who)} changed. " for key, (_, code, who) in acts.items() if who}
         decided = {key: code for key, (_, code, _) in acts.items() if key not in stale}
         keys = pd.MultiIndex.from_tuples([key for keys in forms.questions.values() for key in keys], names=_KEY)
-        people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
-        people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
-        people = people.where(people.notna(), None)
+        in_figures = labels["source"].isin([*COUNTED, forms.source]).to_numpy()
+        people, counting = (self._by_person(labels[rows], keys) for rows in (~is_decision, in_figures))
         is_apart = [not all(agree for agree, _ in self._pairs(*row)) for row in people.itertuples(name=None)]
         queue = people[[key in stale or apart for key, apart in zip(people.index, is_apart, strict=True)]]
         if self._opened not in queue.index:
@@ -202,11 +202,14 @@ class LeadScreen:
         texts = {key: stale.get(key, "") + self._text(key) for key in queue.index}
         of_items = zip(queue.index, queue.to_numpy().tolist(), strict=True)
         rows = [dict(zip(_ROW, (*key, texts[key], decided.get(key), row), strict=True)) for key, row in of_items]
-        agreement, persons = self._agreement(people[people.count(axis=1) > 1]), [*map(self._person, people.items())]
+        persons = [*map(self._person, people.items())]
+        agreement = self._agreement(counting[counting.count(axis=1) > 1])
         differ = people[is_apart]
         sentence = self._sentence(names, agreement, differ, sum(key in decided for key in differ.index))
         again = f"{counted(len(stale), 'decision')} from before people changed their labels: decide again."
-        sentence[2] = " ".join(filter(None, [sentence[2], again * bool(stale), log.not_used]))
+        n_chosen = people.count().sum() - counting.count().sum()
+        chosen = f"{counted(n_chosen, 'label')} of items that were not drawn at random not in the agreement."
+        sentence[2] = " ".join(filter(None, [sentence[2], again * bool(stale), chosen * bool(n_chosen), log.not_used]))
         n_by = Counter(acts[key][0] for key in queue.index if key in decided)
         panel, deciders = dict[str, Any](), sorted({*n_by, self.decider}, key=self.decider.__eq__)
         if (key := self._opened) in queue.index:
@@ -225,6 +228,12 @@ class LeadScreen:
             "people": [*persons, *map(self._person, idle), *([who, n_by[who], len(rows), ""] for who in deciders)],
             "undo": ": ".join(next(log.acts(self.decider), ())),
         }  # fmt: skip
+
+    def _by_person(self, labels: pd.DataFrame, keys: pd.MultiIndex) -> pd.DataFrame:
+        """The labels with a row per question and a column per person who answered one of them."""
+        people = labels.pivot(index=_KEY, columns="annotator", values="label")
+        people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
+        return people.where(people.notna(), None)
 
     def _agreement(self, shared: pd.DataFrame) -> list[dict[str, Any]]:
         """Per criterion, the agreement on the items that two people or more labelled, and its course."""

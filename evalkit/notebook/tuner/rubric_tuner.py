@@ -173,11 +173,12 @@ class RubricTuner(NotebookWidget):
         A warning counts the others: no figure uses them, and the file of labels keeps them.
 
         Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
-        (``given``, ``random``, ``disputed``, ``picked``, ``adjudicated``), `probability`, `blind`, `round`. Figures use
-        given and random ones; those with weights also disputed ones (see `corpus_estimate`). Those that other processes
-        wrote to the same file are among them.
+        (``given``, ``random``, ``disputed``, ``changed``, ``low certainty``, ``picked``, ``adjudicated``),
+        `probability`, `blind`, `round`. Figures use given and random ones, and these stay what they are; figures with
+        weights also use disputed ones (see `corpus_estimate`), `compare` changed ones. Those that other processes wrote
+        to the same file are among them.
         """
-        table, shown = self.session.label_log.table, self.session.evaluation
+        table, shown = self.session.label_log.standing, self.session.evaluation
         labels = table if shown is None else labels_on_scales(table, shown.rubric)
         if n_off := len(table) - len(labels):
             fact = f"{counted(n_off, 'label is', 'labels are')} not on the scale of the version shown"

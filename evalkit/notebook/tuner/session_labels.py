@@ -54,7 +54,7 @@ class Labels:
         is_same_cell = history.state.get("initial_annotator", "me") == annotator  # else the cell names another person
         self.annotator: str = history.state.get("annotator", annotator) if is_same_cell else annotator
         self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
-        self._shown: dict[str, int] = history.state.get("shown", {})
+        self._shown: dict[str, object] = history.state.get("shown", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items, quiet=True)
         texts = text_hashes(rubric, items, setup.spec.inputs)
         table = None if labels is None else as_labels(labels, items, rubric, inputs=setup.spec.inputs)
@@ -107,16 +107,34 @@ class Labels:
         labels, _ = drop_new_annotators(labels_on_scale(self.log.counted, criterion, evaluation.rubric))
         return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
 
+    def used_with_changed(self, criterion: str, evaluation: Evaluation) -> pd.DataFrame:
+        """As `used`, and the labels of further items, whose verdict changed."""
+        everyone = self.log.with_changed
+        further, _ = drop_new_annotators(everyone[everyone["source"].eq("changed").to_numpy()])
+        further = labels_on_scale(further, criterion, evaluation.rubric)
+        here = further.loc[further["item_id"].isin(evaluation.scores["item_id"])]
+        return pd.concat([self.used(criterion, evaluation), here], ignore_index=True)
+
+    def to_label(self, criterion: str, changed: Iterable[str], evaluation: Evaluation) -> list[str]:
+        """Of items whose verdict changed those to ask for: dev items without a label, and those labelled for that."""
+        parts = self.log.parts(criterion)
+        is_dev = {*parts.loc[parts["part"].eq(DEV).to_numpy(), "item_id"]}
+        is_known = {*self.used(criterion, evaluation)["item_id"]}
+        return [item for item in changed if item in is_dev - is_known]
+
     def is_later(self, versions: Iterable[str], criterion: str) -> bool:
-        """Were dev labels added since a decision on these two versions was first shown? It is, by this call."""
+        """Were dev labels added or changed since a decision on these two versions was first shown? It is, by this call.
+
+        A session that kept their number alone does not know: then they count as changed.
+        """
         labels = self.log.counted
-        n_labels = int((labels["criterion"].eq(criterion) & labels["part"].eq(DEV)).sum())
-        about = " ".join([*sorted(versions), criterion])
+        of_criterion = labels[(labels["criterion"].eq(criterion) & labels["part"].eq(DEV)).to_numpy()]
+        state, about = _digest(of_criterion[[*LABEL_KEY, "label"]]), " ".join([*sorted(versions), criterion])
         if about not in self._shown:
             with self._history.lock:
-                self._shown[about] = n_labels
+                self._shown[about] = state
                 self._history.save()
-        return n_labels > self._shown[about]
+        return state != self._shown[about]
 
     def last_look(
         self, about: str, evaluation: Evaluation | None, criterion: str, against: Evaluation | None

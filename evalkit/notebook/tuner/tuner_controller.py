@@ -547,6 +547,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "against": against,
         "diff": [asdict(change) for change in changes],
         "measure": session.floor_missing,
+        "to_label": session.n_changed_open,
     }
 
 

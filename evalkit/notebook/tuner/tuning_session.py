@@ -27,7 +27,7 @@ from evalkit.evaluation.freeze_and_calibrate import freeze, promote_to
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
 from evalkit.notebook.judgments import headline_numbers as numbers
 from evalkit.notebook.judgments.item_details import item_detail, level_keys, side_by_side
-from evalkit.notebook.judgments.item_table import Page, Query, Row, page_of, rows_of
+from evalkit.notebook.judgments.item_table import VERDICT_CHANGED, Page, Query, Row, page_of, rows_of
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import Turn, precision
 from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, prompt_of
@@ -224,7 +224,8 @@ class Session(Memo):
         about = (now, last, criterion, log.n_edits, repeats is None, self.repeats.measured(self.runs.against))
 
         def compare() -> tuple[pd.Series | None, str]:
-            row, why = numbers.change_from(last, now, self.labels.used(criterion, now), criterion, repeats)
+            labels = self.labels.used_with_changed(criterion, now)
+            row, why = numbers.change_from(last, now, labels, criterion, repeats, log.parts(criterion))
             if row is not None and same_replies(now, last, criterion):
                 row = row.copy()
                 row["floor_source"], row["chance_up_to"] = SAME, 0.0
@@ -353,11 +354,27 @@ class Session(Memo):
         """What the annotator labels next in the label queue."""
         about = self.evaluation, self.shown_criterion  # labels change nothing in it, and each label asks for it
         apart = self.once("disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()})
-        criterion = self.shown_rubric.criterion(self.shown_criterion)
-        return self.labels.queue.turn(criterion, self.labels.annotator, apart, self.runs.current)
+        criterion, queue = self.shown_rubric.criterion(self.shown_criterion), self.labels.queue
+        changed = self.changed_to_label() if queue.source == "changed" else []
+        return queue.turn(criterion, self.labels.annotator, apart, self.runs.current, changed)
+
+    @property
+    def n_changed_open(self) -> int:
+        """How many items whose verdict differs between the two versions shown have no label and are not held out."""
+        row, _ = self.change() or (None, "")
+        return 0 if row is None or pd.isna(row["n_unlabelled"]) else int(row["n_unlabelled"])
+
+    def changed_to_label(self) -> list[str]:
+        """The items to ask for of those whose verdict differs between the two versions (see `Labels.to_label`)."""
+        if self.evaluation is None or self.change() is None:
+            return []
+        changed = [row.item_id for row in self.rows() if row.change in VERDICT_CHANGED]
+        return self.labels.to_label(self.shown_criterion, changed, self.evaluation)
 
     def precision(self) -> str:
         """How precisely people's mean is known from the labels drawn at random, in words."""
+        if self.labels.queue.source == "changed":
+            return ""
         return precision(self.evaluation, self.labels.log.weighted, self.shown_criterion)
 
     def is_blind(self, turn: Turn) -> bool:

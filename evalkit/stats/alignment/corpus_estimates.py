@@ -18,11 +18,11 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
-from evalkit.stats.alignment.label_draws import drop_picked, label_weights
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
+from evalkit.stats.alignment.label_draws import label_weights
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, drop_chosen, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
-from evalkit.stats.notes import joined, with_id_notes
+from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
@@ -101,7 +101,8 @@ def corpus_estimate(
         A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Y is the
         mean over the annotators of an item. With the columns `probability` and `round` of `next_labels`, labels are
         weighted; where `probability` is missing, the items of the round count as drawn with equal probabilities.
-        Labels whose `source` is ``picked`` are left out, and ``disputed`` ones without a `round`. Of labels with a
+        Labels whose `source` says that their items were not drawn at random are left out, but ``disputed`` ones with
+        a `round`. Of labels with a
         column `part` (`split_labels`) only those that are held out are used, and the look is counted; they stand for
         the whole corpus, dev items included.
     figure
@@ -196,9 +197,8 @@ def fresh_labels(everyone: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, st
     """Labels that were not used for tuning and may stand for other items, such labels that were used, and a note."""
     split = "part" in everyone.columns
     dev = everyone.loc[everyone["part"].eq(DEV).to_numpy()] if split else everyone.iloc[:0]
-    fresh, note = take_part(everyone, HELD_OUT if split else None)
-    fresh, picked = drop_picked(fresh)
-    return fresh, drop_picked(dev)[0], joined([note, picked])
+    fresh, note = take_part(everyone, HELD_OUT if split else None, weighted=True)
+    return fresh, drop_chosen(dev, weighted=True)[0], note
 
 
 def _refuse_versions(frame: pd.DataFrame) -> None:

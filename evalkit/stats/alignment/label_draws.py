@@ -27,7 +27,6 @@ DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced", "exa
 FLOOR = 0.3
 """This share of a draw is spread evenly over all items, so that none has a probability near 0."""
 
-_UNWEIGHTED = ["picked", "disputed", "adjudicated"]
 _COLUMNS = ("text: item_id criterion; count: round; number: probability",)
 
 
@@ -207,20 +206,6 @@ def _examples(judged: Any, labels: LabelsLike | None, n: int, seed: int, cluster
     modes["_turn"] = modes.groupby(["criterion", "label"]).cumcount()
     chosen = modes.sort_values(["criterion", "_turn", "_place"]).groupby("criterion").head(n)
     return chosen.drop(columns=["_place", "_turn"]).merge(frame, on="item_id", how="left").reset_index(drop=True)
-
-
-def drop_picked(said: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
-    """The labels that may stand for other items, and a note on those left out: their items were chosen by hand.
-
-    Disputed items that have `round` and `probability` may stand for others too, by their weight.
-    """
-    if "source" not in said.columns:
-        return said, None
-    away = said["source"].isin(_UNWEIGHTED).to_numpy()
-    if "round" in said.columns:
-        away = away & ~(said["source"].eq("disputed") & said["round"].notna()).to_numpy()
-    note = f"{counted(int(away.sum()), 'label')} of picked or disputed items not used" if away.any() else None
-    return said.loc[~away], note
 
 
 def label_weights(said: pd.DataFrame, criterion: str, items: pd.Index, *, dev: pd.DataFrame | None = None) -> Floats:

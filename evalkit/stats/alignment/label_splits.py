@@ -11,10 +11,11 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from evalkit.core.settings import check_choice
-from evalkit.errors import InputError, listed
-from evalkit.rubrics.human_labels import LabelsLike, as_labels, of_people
+from evalkit.errors import InputError, counted, listed
+from evalkit.rubrics.human_labels import COUNTED, SOURCES, LabelsLike, as_labels, of_people
 from evalkit.stats.alignment.held_out_log import ItemSet, append_log, looks_at, read_log
-from evalkit.tables.grouping import ClustersLike, by_value, clusters_of, refuse_doubles
+from evalkit.stats.notes import joined
+from evalkit.tables.grouping import ClustersLike, Flags, by_value, clusters_of, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 
 PartOption = Literal["dev", "held-out"]
@@ -45,7 +46,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     -------
     DataFrame
         The labels and `part`. A criterion with under 50 labelled items is not split: all of it is ``dev``, and
-        views of it read "tuned on these labels".
+        views of it read "tuned on these labels". Items that were not drawn at random (`source`) do not make it 50.
 
     Raises
     ------
@@ -63,12 +64,10 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     people = as_labels(labels, criteria=())
     ids = by_value(people["item_id"].astype("str"))
     refuse_doubles(people.assign(item_id=ids)[people["label"].notna()], LABEL_KEY, "labels")
-    names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
-    places = {name: place(name) for name in names.unique()}
-    is_held_out = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
-    counts = people.loc[people["label"].notna().to_numpy()].groupby("criterion", observed=True)["item_id"].nunique()
+    stays, _ = drop_chosen(people.loc[people["label"].notna().to_numpy()])
+    counts = stays.groupby("criterion", observed=True)["item_id"].nunique()
     is_split = people["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
-    part_names = np.where(is_held_out & is_split, HELD_OUT, DEV)
+    part_names = np.where(would_be_held_out(ids, clusters) & is_split, HELD_OUT, DEV)
     people = people.assign(part=pd.Categorical(part_names, categories=[DEV, HELD_OUT]))
     if not isinstance(labels, pd.DataFrame) or "item_id" not in labels:
         return people
@@ -77,13 +76,41 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     return people if "criterion" in labels else people.drop(columns="criterion")  # of whichever criterion is judged
 
 
+def would_be_held_out(item_ids: pd.Series, clusters: ClustersLike | None) -> Flags:
+    """Per item: are its labels held out where a criterion is split?"""
+    names = by_value(item_ids)
+    if clusters is not None:
+        names = clusters_of(names, clusters).str.removeprefix("cluster ")
+    places = {name: place(name) for name in names.unique()}
+    return np.asarray(names.map(places) >= 1 - HELD_OUT_SHARE, dtype=bool)
+
+
 def place(name: str) -> float:
     """A number from 0 to 1 that looks random, and is always the same."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
 
 
-def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str | None]:
-    """The labels of a part, and a note on them.
+def drop_chosen(said: pd.DataFrame, *, weighted: bool = False) -> tuple[pd.DataFrame, str | None]:
+    """The labels that may stand for other items, and a note that counts the others by how their items were chosen.
+
+    With `weighted`, disputed items that have `round` and `probability` may stand for others too, by their weight.
+    """
+    if "source" not in said.columns:
+        return said, None
+    sources = said["source"].astype(object)
+    is_chosen = sources.isin(SOURCES[len(COUNTED) :]).to_numpy()
+    if weighted and "round" in said.columns:
+        is_chosen = is_chosen & ~(sources.eq("disputed") & said["round"].notna()).to_numpy()
+    if not is_chosen.any():
+        return said, None
+    counts = sources[is_chosen].value_counts()
+    which = ", ".join(f"{counts[name]} {name}" for name in SOURCES if name in counts)
+    note = f"{counted(int(is_chosen.sum()), 'label')} of items that were not drawn at random not used ({which})"
+    return said.loc[~is_chosen], note
+
+
+def take_part(said: pd.DataFrame, part: str | None, *, weighted: bool = False) -> tuple[pd.DataFrame, str | None]:
+    """The labels of a part that may stand for other items (`drop_chosen`), and a note on them.
 
     Without `part`, labels that are split are those of ``dev``, so that held-out labels are not used by mistake.
 
@@ -96,10 +123,11 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
     """
     if part is not None:
         check_choice("part", part, (DEV, HELD_OUT))
+    said, chosen = drop_chosen(said, weighted=weighted)
     if "part" not in said.columns:
         if part is not None:
             raise InputError(f"part={part!r} needs labels with a column 'part'; split_labels(labels) adds it")
-        return said, None
+        return said, chosen
     wrong = set(said["part"].dropna().astype(str)) - {DEV, HELD_OUT}
     if wrong or said["part"].isna().any():
         text = f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
@@ -109,8 +137,8 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
         if not len(said):
             fact = f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split"
             raise InputError(f"{fact}; label more items, or use the figures on all labels and treat them as optimistic")
-        return said, "held-out labels"
-    return said.loc[(said["part"] == DEV).to_numpy()], TUNED
+        return said, joined(["held-out labels", chosen])
+    return said.loc[(said["part"] == DEV).to_numpy()], joined([TUNED, chosen])
 
 
 def count_look(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,8 @@ from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES
 from evalkit.rubrics.scales import folded
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.label_splits import take_part
+from evalkit.stats.alignment.held_out_tests import evidence
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen, take_part, would_be_held_out
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import measured_floors as floors
@@ -26,7 +27,7 @@ from evalkit.stats.comparison.judges_with_new_replies import asked_again
 from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
-from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.notes import Note, Notes, joined, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import own_rows
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
@@ -40,6 +41,7 @@ _COLUMNS = (
     "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: n_floor fixed broke",
     "count: n_paired n_paired_clusters; Int64: n_clusters_fixed n_clusters_broke n_rarer",
     "number: effect_by_before_rule±; text: against",
+    "Int64: n_unlabelled; number: effect_least± effect_most± evidence_least",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
@@ -75,7 +77,8 @@ def compare(
         Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
         items that became right and wrong against the majority of people; without, items that went from fail to pass
         and from pass to fail. By default the labels that the evaluations hold; where the sides differ on common items,
-        those of `after`, and `notes` says so. Held-out ones are left out. An empty table: no labels.
+        those of `after`, and `notes` says so. Held-out ones are left out. An empty table: no labels. Labels with the
+        `source` ``changed`` count once all items whose verdict changed have a label.
     across_modes
         Allow one judge on one side and a jury on the other.
     clusters
@@ -120,6 +123,10 @@ def compare(
           many clusters more were fixed than broken, and the reverse). Labels count by the pass rule of `after`, so that
           only verdicts can be fixed or broken; `effect_by_before_rule`: by that of `before`, if it is another. Where
           the two disagree, no decision says which side to keep;
+        - `n_unlabelled`: the items whose verdict changed and that have no label, without those that would be held out.
+          If there are labels with the `source` ``changed`` and this is 0, `against` is ``changed``, and `effect` is
+          (fixed − broke)/n over all n items that both sides judged. Until then, `effect_least` and `effect_most` count
+          all of them against and all for `after`, and `evidence_least` is the `evidence` of the former;
         - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
           most frequent one, whichever are fewer: under 3, no decision says to keep `after`, since a judge with one
           verdict for everything would agree as well;
@@ -174,8 +181,7 @@ def compare(
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    people, note = labels_of_sides(before, after, labels, sides)
-    options = _Options(people, clusters, repeats, note or "")
+    options = _Options(labels_of_sides(before, after, labels, sides), clusters, repeats)
     compared = [_row(first, second, options) for first, second in matched]
     table = result_table(compared, [*ROW, "version_before", "version_after"], *_COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
@@ -215,51 +221,88 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     return table
 
 
+@dataclass(frozen=True, slots=True)
+class PeopleLabels:
+    """The labels of two sides, with ids spelled as those of the votes of the first side.
+
+    Attributes
+    ----------
+    people
+        Those that may stand for other items, without held-out ones; None if there are none.
+    everyone
+        All of them.
+    note
+        What is not used of them.
+    """
+
+    people: pd.DataFrame | None = None
+    everyone: pd.DataFrame = field(default_factory=lambda: schemas.empty("labels"))
+    note: str | None = None
+
+    def of_changed(self, criterion: str) -> pd.DataFrame:
+        """The labels of a criterion that count where those of all items that changed do, without held-out ones."""
+        labels = self.everyone.loc[
+            (self.everyone["criterion"].eq(criterion) & self.everyone["label"].notna()).to_numpy()
+        ]
+        labels = labels.loc[labels.get("part", pd.Series(DEV, labels.index)).ne(HELD_OUT).to_numpy()]
+        stays, _ = drop_chosen(labels)
+        sources = labels.get("source", pd.Series(dtype=object)).astype(object).reindex(labels.index)
+        is_further = sources.eq("changed") & ~labels["item_id"].isin(stays["item_id"])
+        return pd.concat([stays, labels.loc[is_further.to_numpy()]])
+
+    def are_held_out(self, criterion: str, items: pd.Index, clusters: ClustersLike | None) -> Flags:
+        """Per item: are its labels held out, or would they be? A row without a label says it, else the cluster does."""
+        labels = self.everyone.loc[(self.everyone["criterion"] == criterion).to_numpy()]
+        if "part" not in labels or not labels["part"].eq(HELD_OUT).any():
+            return np.zeros(len(items), dtype=bool)
+        parts = items.map(dict(zip(labels["item_id"], labels["part"].astype(object), strict=True)))
+        would_be = would_be_held_out(pd.Series(items, dtype="str"), clusters)
+        return np.asarray((parts == HELD_OUT) | (would_be & parts.isna()), dtype=bool)
+
+
 def labels_of_sides(
     before: JudgmentsLike, after: JudgmentsLike, labels: LabelsLike | None, sides: tuple[Side, Side]
-) -> tuple[pd.DataFrame | None, str | None]:
-    """The labels passed, else those that the sides hold, without held-out ones, and a note on them; None for none.
-
-    Their ids are spelled as those of the votes of the first side.
-    """
-    votes = sides[0].votes
+) -> PeopleLabels:
+    """The labels passed, else those that the sides hold."""
+    votes, note = sides[0].votes, ""
     if labels is None:
-        people, note = _labels_held(before, after)
+        everyone, note = _labels_held(before, after)
     else:  # the side whose items hold label columns: an evaluation, `after` first
         has_items = not isinstance(after, pd.DataFrame) and hasattr(after, "items")
         criteria = list(map(str, votes["criterion"].unique()))
         versions = {str(name) for side in sides for name in side.votes["rubric_version"].unique()}
-        people = labels_for(after if has_items else before, labels, criteria, sorted(versions))
-        people, note = take_part(people, None)
-    if people is not None:
-        people = of_items(people, votes, sides[1].votes)
-    return None if people is None or people.empty else people, note
+        everyone = labels_for(after if has_items else before, labels, criteria, sorted(versions))
+    if everyone is None:
+        return PeopleLabels()
+    everyone = of_items(everyone, votes, sides[1].votes)
+    people, chosen = take_part(everyone, None)
+    return PeopleLabels(None if people.empty else people, everyone, joined([chosen, note]))
 
 
-def _labels_held(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str | None]:
-    """The labels that the sides hold, without held-out ones, and a note if they differ on common items."""
+def _labels_held(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
+    """The labels that the sides hold, and a note if those that count differ on common items."""
     of_sides = [None if isinstance(side, pd.DataFrame) else getattr(side, "labels", None) for side in (before, after)]
-    usable = [take_part(as_labels(labels), None)[0] for labels in of_sides if labels is not None]
-    if len(usable) < len(of_sides):
-        return (usable[0] if usable else None), ""
+    tables = [as_labels(labels) for labels in of_sides if labels is not None]
+    if len(tables) < len(of_sides):
+        return (tables[0] if tables else None), ""
     judged = [judgments_of(side, "a side") for side in (before, after)]
     common = {name: set(judged[0][name]) & set(judged[1][name]) for name in ("item_id", "criterion")}
+    usable = (take_part(labels, None)[0] for labels in tables)
     shared = (labels[labels[[*common]].isin(common).all(axis=1)][[*LABEL_KEY, "label"]] for labels in usable)
     then, now = (set(labels.astype(str).itertuples(index=False, name=None)) for labels in shared)
-    return usable[1], "" if then == now else "the labels of before and after differ: those of after count"
+    return tables[1], "" if then == now else "the labels of before and after differ: those of after count"
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    labels: pd.DataFrame | None
+    labels: PeopleLabels
     clusters: ClustersLike | None
     repeats: pd.DataFrame | None  # twice the samples, for the noise floor
-    note: str = ""
 
 
 def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
-    units = unit_codes(common, options.clusters)
+    units, people = unit_codes(common, options.clusters), options.labels.people
     kind_a, kind_b = kinds_of(a, b, common)
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
@@ -272,7 +315,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         lost = (f"{size - len(common)} of {size} {when}" for size, when in zip(sizes, ("before", "after"), strict=True))
         notes.append(f"items of one side alone left out: {', '.join(lost)}")
     if a.scale.to_json() != b.scale.to_json():
-        notes.append(f"the scales or pass rules differ{_ONE_RULE * (options.labels is not None)}")
+        notes.append(f"the scales or pass rules differ{_ONE_RULE * (people is not None)}")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
         notes.append("scored by other judges before and after")
     if silent := int((~has_kinds).sum()):
@@ -280,10 +323,10 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         text = f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
         notes.append(text)
     row |= _sampling(a, b, common, has_kinds, options)
-    notes += row.pop("note", None), options.note
-    row |= {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None} | _fixed(
-        a, b, (kind_a, kind_b), common, units, options.labels, notes
-    )
+    notes += row.pop("note", None), options.labels.note or ""
+    row |= {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None}
+    row |= _fixed(a, b, (kind_a, kind_b), common, units, people, notes)
+    row |= _of_changed(a, b, (kind_a, kind_b), common, units, options, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(units, notes)
     return row | {"notes": notes}
@@ -366,23 +409,18 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> floo
 def _fixed(
     a: Part, b: Part, kinds: Sequence[Ints], common: pd.Index, units: Ints, labels: Any, notes: Notes
 ) -> dict[str, Any]:
-    has_rules = a.scale.has_rule and b.scale.has_rule  # people's labels are verdicts by a pass rule alone
-    is_nominal = not has_rules and labels is not None and a.scale.level == b.scale.level == "nominal"
-    of_labels = is_nominal and a.scale.codes == b.scale.codes
-    if not of_labels and not has_rules and (labels is not None or not (a.has_verdicts and b.has_verdicts)):
+    of_people = None if labels is None else _with_truth(a, b, kinds, labels, common)
+    if of_people is None and (labels is not None or not (_have_rules(a, b) or (a.has_verdicts and b.has_verdicts))):
         return _nearer(a, b, common, units, labels, notes)
-    truth: Ints | None = None
-    if of_labels:
-        *kinds, truth = _labels_as_kinds(a, b, labels, common)
     kind_a, kind_b = kinds
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if labels is not None else "verdicts"}
-    if labels is not None:
-        # by one pass rule: what only reads the labels in another way makes no verdict better
-        truth = people_of(b, labels, common).kind if truth is None else truth
-        rules = {(scale.pass_at, scale.pass_if, scale.better) for scale in (a.scale, b.scale)}
-        if len(rules) > 1:
+    if of_people is not None and labels is not None:
+        *kinds, truth = of_people
+        if _rules_differ(a, b):
             row |= _by_rule_of_before(people_of(a, labels, common).kind, kinds, units)
+        kind_a, kind_b = kinds
+        has_kinds = (kind_a >= 0) & (kind_b >= 0)
         is_known = truth >= 0
         silent = int((has_kinds & ~is_known).sum())
         has_kinds = has_kinds & is_known
@@ -394,6 +432,58 @@ def _fixed(
         notes.append(Note("no item has a verdict on both sides" + " and a label" * (labels is not None), ("effect",)))
         return row
     return row | _effect((kind_b - kind_a)[has_kinds].astype(np.float64), units[has_kinds], notes)
+
+
+def _have_rules(a: Part, b: Part) -> bool:
+    """People's labels are verdicts by a pass rule alone."""
+    return a.scale.has_rule and b.scale.has_rule
+
+
+def _rules_differ(a: Part, b: Part) -> bool:
+    return len({(scale.pass_at, scale.pass_if, scale.better) for scale in (a.scale, b.scale)}) > 1
+
+
+def _with_truth(a: Part, b: Part, kinds: Sequence[Ints], labels: pd.DataFrame, common: pd.Index) -> list[Ints] | None:
+    """The answers of both sides and what is right, by one numbering; None where labels cannot say what is right.
+
+    By one pass rule: what only reads the labels in another way makes no verdict better.
+    """
+    if _have_rules(a, b):
+        return [*kinds, people_of(b, labels, common).kind]
+    is_nominal = a.scale.level == b.scale.level == "nominal"
+    return _labels_as_kinds(a, b, labels, common) if is_nominal and a.scale.codes == b.scale.codes else None
+
+
+def _of_changed(
+    a: Part, b: Part, kinds: Sequence[Ints], common: pd.Index, units: Ints, options: _Options, notes: Notes
+) -> dict[str, Any]:
+    """(fixed − broke)/n over all n items, once all whose answer changed have a label; until then, what it can be."""
+    criterion = a.head[1]
+    labels = options.labels.of_changed(criterion)
+    if labels.empty or (of_people := _with_truth(a, b, kinds, labels, common)) is None:
+        return {}
+    kind_a, kind_b, truth = of_people
+    is_used = (kind_a >= 0) & (kind_b >= 0) & ~options.labels.are_held_out(criterion, common, options.clusters)
+    is_changed = is_used & (kind_a != kind_b)
+    is_open = is_changed & ~np.asarray(common.isin(labels["item_id"]))
+    row: dict[str, Any] = {"n_unlabelled": int(is_open.sum())}
+    if not is_used.any() or "source" not in labels or not labels["source"].eq("changed").any():
+        return row
+    # what did not change is right, or wrong, on both sides
+    right = [(kind == np.where(is_changed, truth, kind_b)).astype(np.float64) for kind in (kind_a, kind_b)]
+    steps, units_used = (right[1] - right[0])[is_used], units[is_used]
+    if is_open.any():
+        ends = {"effect_least": steps - is_open[is_used], "effect_most": steps + is_open[is_used]}
+        for name, of_end in ends.items():
+            row |= figure_row(name, float(of_end.mean()), change_interval(of_end, units_used))
+        counts = _cluster_signs(ends["effect_least"], units_used)
+        return row | {"evidence_least": evidence(counts["n_clusters_fixed"], counts["n_clusters_broke"])}
+    if _rules_differ(a, b):
+        of_before = np.where(is_changed, people_of(a, labels, common).kind, kind_b)
+        row |= _by_rule_of_before(of_before[is_used], [kind_a[is_used], kind_b[is_used]], units_used)
+    is_known = is_used & (truth >= 0)
+    of_sides = _n_rarer(truth[is_known], units=units[is_known]), _n_rarer(kind_b[is_used], units=units_used)
+    return row | {"against": "changed", "n_rarer": min(of_sides)} | _effect(steps, units_used, notes)
 
 
 def _labels_as_kinds(a: Part, b: Part, labels: pd.DataFrame, common: pd.Index) -> list[Ints]:
@@ -431,11 +521,15 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    codes = np.unique(units, return_inverse=True)[1]
-    sums = np.bincount(codes, weights=steps)
-    row |= {"n_paired": len(steps), "n_paired_clusters": len(sums)}
-    row |= {"n_clusters_fixed": int((sums > 0).sum()), "n_clusters_broke": int((sums < 0).sum())}
+    row |= {"n_paired": len(steps)} | _cluster_signs(steps, units)
     return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(steps, units)}
+
+
+def _cluster_signs(steps: Floats, units: Ints) -> dict[str, int]:
+    """How many clusters there are, and of how many more was fixed than broken, and the reverse."""
+    sums = np.bincount(np.unique(units, return_inverse=True)[1], weights=steps)
+    counts = {"n_clusters_fixed": int((sums > 0).sum()), "n_clusters_broke": int((sums < 0).sum())}
+    return {"n_paired_clusters": len(sums), **counts}
 
 
 def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: Notes) -> dict[str, Any]:

@@ -17,6 +17,10 @@ from evalkit.stats.notes import row_notes
 JURY = "jury"
 SAME = "same replies"
 APART = "not asked twice"
+BY_LABELS = (
+    "labels",
+    "changed",
+)  # verdicts, or labels, against people's: of those drawn at random, or of all that changed
 _LEVEL = 0.05
 _NOTE = (
     "tests: permuted samples (p by chance), McNemar mid-p (p), sign flips (its p); p-values are corrected over these "
@@ -120,7 +124,7 @@ class Comparison:
             difference = difference.fillna(table["score_difference"])
         fell = (difference < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
         # a lower score may well be right: if there are labels, they decide
-        failing = table[broke | (fell & ~table["against"].isin(["labels", "distances"]))]
+        failing = table[broke | (fell & ~table["against"].isin([*BY_LABELS, "distances"]))]
         return list(dict.fromkeys(failing["criterion"].astype(str)))
 
     @property
@@ -179,12 +183,12 @@ def _too_little(row: pd.Series, n_rows: int) -> str:
     if 2 * n_known <= n_common:
         fact = f"{n_known} of {counted(n_common, 'item')} could be compared"
         return f"{fact}; more than half must have a verdict or a score on both sides"
-    is_by_verdicts = bool(row["n_paired"]) or row["against"] in ("labels", "distances")
+    is_by_verdicts = bool(row["n_paired"]) or row["against"] in (*BY_LABELS, "distances")
     n = int(min(row["n_paired"] if is_by_verdicts else row["n_scored"], row["n_clusters"]))
     least = 0.5 ** (n if is_by_verdicts else n - 1)  # of McNemar's mid-p, and of sign flips
     if least * n_rows <= _LEVEL:
         return ""
-    of_labels = " with a label" if row["against"] in ("labels", "distances") else ""
+    of_labels = " with a label" if row["against"] in (*BY_LABELS, "distances") else ""
     return f"{counted(n, 'item')}{of_labels}, too few for a p of {_LEVEL}, whatever they show"
 
 

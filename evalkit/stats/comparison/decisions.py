@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.stats.alignment.held_out_tests import alpha_of, evidence
-from evalkit.stats.comparison.comparison_table import APART, SAME
+from evalkit.stats.comparison.comparison_table import APART, BY_LABELS, SAME
 from evalkit.stats.intervals import FEWEST_OTHERS
 
 MATTERS = 0.03
@@ -20,7 +20,7 @@ _ALPHA, _POWER = 0.05, 0.8
 _FEWEST_MORE, _MOST = 10, 1_000_000
 _Early = Literal["running", "stopped", "no answer", "no labels", "one version", "held-out", "chance"]
 Kind = _Early | Literal["early", "rule", "one verdict", "keep", "drop", "same", "open"]
-Action = Literal["", "run", "measure", "queue"]
+Action = Literal["", "run", "measure", "queue", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Decision:
         Which case of the table in docs/tuner.md holds.
     action
         What a press of one button does next: ``run``, ``measure`` (chance), ``queue`` (label the next
-        item), or nothing.
+        item), ``changed`` (label the items that changed), or nothing.
     """
 
     kind: Kind
@@ -60,9 +60,19 @@ class Difference:
     def of(cls, row: Any) -> Difference | None:
         """That of a row of `compare`; None if there are no labels, or no interval."""
         d, low, high = (float(row[name]) for name in ("effect", "effect_low", "effect_high"))
-        if row["against"] not in ("labels", "distances") or any(map(math.isnan, (d, low, high))):
+        if row["against"] not in (*BY_LABELS, "distances") or any(map(math.isnan, (d, low, high))):
             return None
         return cls(d, low, high, int(row["n_paired"]), int(row["n_paired_clusters"]))
+
+    @classmethod
+    def ends_of(cls, row: Any) -> tuple[Difference, Difference] | None:
+        """All items that changed and have no label against the change, and all for it; None if that is not known."""
+        if math.isnan(row.get("effect_least_low", math.nan)):
+            return None
+        sizes = int(row["n_verdicts"]), int(row["n_clusters"])
+        names = [(f"effect_{end}", f"effect_{end}_low", f"effect_{end}_high") for end in ("least", "most")]
+        least, most = (cls(float(row[d]), float(row[low]), float(row[high]), *sizes) for d, low, high in names)
+        return least, most
 
     def at(self, alpha: float) -> Difference:
         """The same with an interval at another level than .05: the half width is that of t."""
@@ -184,14 +194,12 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     >>> decision.reason
     '15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. On the labels that you tune on.'
     """
-    plain = Difference.of(row)
+    plain, alpha = Difference.of(row), alpha_for(about.n_versions)
+    if decision := _by_ends(row, plain, alpha, about):
+        return decision
     if plain is None:
-        noun = {"labels": "verdict", "distances": "score"}.get(row["against"])
-        then = f"{about.now} and {about.last} need labelled items, and the same scale or a pass rule each."
-        if noun:
-            then = f"Too few labelled items have a {noun} in both {about.now} and {about.last}."
-        return Decision("no labels", "Cannot tell: no difference can be computed.", then)
-    alpha = alpha_for(about.n_versions)
+        return _without_difference(row, about)
+    about = _of_changed(about) if row["against"] == "changed" else about
     wide, hidden = plain.at(alpha), None if about.held_out is None else _at_look(*about.held_out)
     if is_same(row):  # whatever was looked at
         noun = "scores" if row["against"] == "distances" else "verdicts"
@@ -202,7 +210,7 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
         return _not_confirmed(about.held_out, wide, about)
     if (hidden is not None or not wide.low <= 0 <= wide.high) and (by_rules := _by_rules(row, wide, alpha, about)):
         return by_rules
-    is_one_sided = row["against"] == "labels" and row.get("n_rarer", FEWEST_OTHERS) < FEWEST_OTHERS
+    is_one_sided = row["against"] in BY_LABELS and row.get("n_rarer", FEWEST_OTHERS) < FEWEST_OTHERS
     if is_one_sided and (wide.low > 0 or hidden is not None):
         return _one_sided(row, wide, about)
     if hidden is not None and wide.low <= 0:  # what nobody tuned on decides
@@ -222,7 +230,29 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
         then = f"{about.now} and {about.last} are within 3 of 100 items of each other ({wide.text})."
         reason = " ".join(filter(None, (about.leaner, _sentences(_tried(about)))))
         return Decision("same", "No difference that matters.", then, reason)
-    return _open(wide, alpha, int(row["n_common"]), about)
+    return _open(row, wide, alpha, about)
+
+
+def _of_changed(about: Circumstances) -> Circumstances:
+    """Such labels are asked for after a decision was shown."""
+    return replace(about, labels="the labels of all items that changed", is_later=True)
+
+
+def _without_difference(row: Any, about: Circumstances) -> Decision:
+    noun = {"labels": "verdict", "distances": "score"}.get(row["against"])
+    then = f"{about.now} and {about.last} need labelled items, and the same scale or a pass rule each."
+    if noun:
+        then = f"Too few labelled items have a {noun} in both {about.now} and {about.last}."
+    return Decision("no labels", "Cannot tell: no difference can be computed.", then)
+
+
+def _by_ends(row: Any, plain: Difference | None, alpha: float, about: Circumstances) -> Decision | None:
+    """What follows from some labels of the items that changed."""
+    ends = Difference.ends_of(row)
+    if ends is None or about.held_out is not None:
+        return None
+    kept = _kept_by_least(row, ends[0].at(alpha), alpha, about)
+    return kept or (_changed_first(row, ends, about) if plain is None else None)
 
 
 def is_same(row: Any) -> bool:
@@ -281,9 +311,37 @@ def _doubt(row: Any, wide: Difference, alpha: float, about: Circumstances) -> De
         return None
     why = "labels were added after a decision was shown, and an interval that is looked at again and again misleads"
     reason = _sentences(f"{why}: the evidence is {strength:.1f} of {needed:.0f}", _tried(about))
-    return Decision(
-        "early", "Cannot tell yet: label more items.", f"{wide.text} against {about.last}.", reason, "queue"
-    )
+    then = f"{wide.text} against {about.last}."
+    if row["against"] == "changed":
+        more = _sentences("all items that changed are labelled, so only further items can tell")
+        return Decision("early", "Cannot tell, and labels will not decide it.", then, f"{reason} {more}")
+    return Decision("early", "Cannot tell yet: label more items.", then, reason, "queue")
+
+
+def _kept_by_least(row: Any, least: Difference, alpha: float, about: Circumstances) -> Decision | None:
+    """*Keep* where a version is better even with all changed items that have no label counted against it."""
+    if least.low <= 0 or row["evidence_least"] < 1 / alpha or _may_be_chance(row):
+        return None
+    if pd.notna(row["effect_by_before_rule"]) or pd.isna(row["n_rarer"]) or row["n_rarer"] < FEWEST_OTHERS:
+        return None
+    then = _of_100("labels", least, about.last)
+    without = f"with {_open_labels(row)} counted against it"
+    return Decision("keep", f"Keep {about.now}.", then, _sentences(without, _moved(row), _tried(about)))
+
+
+def _changed_first(row: Any, ends: tuple[Difference, Difference], about: Circumstances) -> Decision:
+    """What the difference can be until all items that changed are labelled."""
+    then = f"Against {about.last} the difference is from {ends[0].low:+.2f} to {ends[1].high:+.2f}.".replace("-", "−")
+    reason = _sentences(f"{_open_labels(row)} may all count against {about.now}, or all for it", _tried(about))
+    return Decision("open", _label_changed(row), then, reason, "changed")
+
+
+def _open_labels(row: Any) -> str:
+    return f"{counted(int(row['n_unlabelled']), 'missing label')} of items that changed"
+
+
+def _label_changed(row: Any) -> str:
+    return f"Cannot tell: label the {counted(int(row['n_unlabelled']), 'item')} that changed."
 
 
 def _may_be_chance(row: Any) -> bool:
@@ -303,8 +361,9 @@ def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
     return Decision("chance", verdict, then, _sentences(moved, advice, _tried(about)), "measure" if can_measure else "")
 
 
-def _open(wide: Difference, alpha: float, n_common: int, about: Circumstances) -> Decision:
+def _open(row: Any, wide: Difference, alpha: float, about: Circumstances) -> Decision:
     """Neither better, nor worse, nor alike: how many labels would decide."""
+    n_common, ends = int(row["n_common"]), Difference.ends_of(row)
     word = "better" if wide.d > 0 else "worse"
     then = f"{about.now} may be {word} than {about.last} ({wide.text})."
     if not wide.d:
@@ -319,6 +378,10 @@ def _open(wide: Difference, alpha: float, n_common: int, about: Circumstances) -
         return Decision("open", "Cannot tell, and labels will not decide it.", then, _sentences(reason, _tried(about)))
     time = "" if about.seconds is None else f" (about {counted(math.ceil(n_more * about.seconds / 60), 'minute')})"
     reason = f"that many{time} decide in four cases of five if the difference stays as it is"
+    if pd.notna(n_open := row.get("n_unlabelled")) and 0 < n_open < n_more:
+        so_far = f"so far from {ends[0].low:+.2f} to {ends[1].high:+.2f}".replace("-", "−") if ends else ""
+        reason = f"they tell the difference over all items, as about {n_more:,} more random labels would"
+        return Decision("open", _label_changed(row), then, _sentences(reason, so_far, _tried(about)), "changed")
     verdict = f"Cannot tell: label about {n_more:,} more items."
     return Decision("open", verdict, then, _sentences(reason, _tried(about)), "queue")
 

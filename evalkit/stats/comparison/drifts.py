@@ -9,7 +9,7 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
-from evalkit.stats.comparison.comparison_table import JURY, SAME
+from evalkit.stats.comparison.comparison_table import BY_LABELS, JURY, SAME
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, judgments_of
 from evalkit.stats.result_tables import result_table
 from evalkit.tables import schemas
@@ -85,7 +85,7 @@ def drift(
     rows: list[dict[str, Any]] = []
     for number, row in enumerate(plain.to_dict("records")):
         figures: dict[Any, Any] = row | _effect("passes", row)
-        if aligned is not None and aligned["against"].iloc[number] == "labels":
+        if aligned is not None and aligned["against"].iloc[number] in BY_LABELS:
             figures |= _effect("agreement", aligned.iloc[number])
         for name, side in zip(("before", "after"), sides, strict=True):
             flags = side["criterion"].eq(row["criterion"]) & (side["judge"].eq(row["judge"]) | (row["judge"] == JURY))

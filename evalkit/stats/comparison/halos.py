@@ -102,7 +102,8 @@ def halo(
     clusters = clusters_for(single, clusters)
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
-    people, chosen = labels_of_sides(single, together, labels, sides)
+    labels_of_both = labels_of_sides(single, together, labels, sides)
+    people, chosen = labels_of_both.people, labels_of_both.note
     by_judge: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     for pair in pairs(*sides):
         by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)

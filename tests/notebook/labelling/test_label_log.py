@@ -12,7 +12,8 @@ from evalkit.errors import CacheError, InputError
 from evalkit.notebook.labelling import label_log
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import LabelQueue
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, load_labels
+from evalkit.rubrics.human_labels import COUNTED, SOURCES
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -146,6 +147,24 @@ def test_decisions_do_not_count_in_figures(tmp_path: Path) -> None:
     assert set(log.counted["annotator"]) == set(log.weighted["annotator"]) == {"ann", "ben"}
     assert log.newcomers() == {}
     assert log.not_counted("a") == "1 adjudicated not counted"
+
+
+def test_an_item_that_was_drawn_at_random_stays_so(tmp_path: Path) -> None:
+    """Whatever order further labels come in, the label of the random draw stands, here and in what reads the file."""
+    path = tmp_path / "l.jsonl"
+    log = log_at(path)
+    log.add("i0", "a", "ann", LabelEdit("1", "random"))
+    for number, source in enumerate(name for name in SOURCES if name not in COUNTED):
+        log.add("i0", "a", "ann", LabelEdit("0", source))
+        log.add(f"i{number + 1}", "a", "ann", LabelEdit("0", source))
+        assert log.table.set_index("item_id").loc["i0", "source"] == source  # the screen shows what was said last
+        assert log.standing.set_index("item_id").loc["i0", ["label", "source"]].tolist() == ["1", "random"]
+        assert load_labels(path).set_index("item_id").loc["i0", ["label", "source"]].tolist() == ["1", "random"]
+        assert log.counted["item_id"].tolist() == ["i0"]
+    of_figure = log.with_changed.set_index("item_id")["source"].astype(str).to_dict()
+    assert of_figure == {"i0": "random", "i2": "changed"}
+    log.add("i0", "a", "ann", LabelEdit(None))
+    assert "i0" not in {*log.standing["item_id"]} | {*load_labels(path)["item_id"]}
 
 
 def test_undo_takes_back_the_same_label_whatever_scales_are_known(tmp_path: Path) -> None:

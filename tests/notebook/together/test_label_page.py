@@ -15,6 +15,7 @@ from label_screen import CRITERIA, RUBRIC, labelled, page_of, reviews, save
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.notebook.labelling import label_log
+from evalkit.notebook.labelling.label_log import LabelEdit
 from evalkit.notebook.labelling.label_queue import random_order
 
 
@@ -387,6 +388,13 @@ def test_the_lead_sees_agreement_and_where_people_differ(tmp_path: Path) -> None
         == "Anna and Ben agree on “tone”; on “actionable” they do not yet; on “correct” it cannot be told yet."
     )
     assert shown["people"][0][:3] == ["Anna", 24, 30]
+    agreement = form(page_of(log, "Chris", view="lead"))["agreement"]
+    for who, code in (("Anna", "0"), ("Ben", "1")):  # to be decided, but no evidence of how far people agree
+        lead._forms.log.add(order[28], "tone", who, LabelEdit(code, "disputed"))
+    again = form(page_of(log, "Chris", view="lead"))
+    assert again["agreement"] == agreement
+    assert (order[28], "tone") in {(row["item"], row["criterion"]) for row in again["rows"]}
+    assert "2 labels of items that were not drawn at random not in the agreement." in again["sentence"][2]
     anna = page_of(log, "Anna")
     for reason in ("I cannot tell", "Other: torn", "I cannot tell"):
         skip(anna, reason)

@@ -29,13 +29,14 @@ from evalkit.errors import (
     MissingExtraError,
     RubricError,
 )
-from evalkit.notebook.judgments.item_table import FILTERS, Query, Row, page_of
+from evalkit.notebook.judgments.item_table import FILTERS, VERDICT_CHANGED, Query, Row, page_of
 from evalkit.notebook.labelling.label_log import LabelEdit
 from evalkit.notebook.labelling.label_queue import draw_disputed, random_order
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.rubric_form import form_of, from_form, from_yaml
 from evalkit.notebook.tuner.rubric_tuner import RubricTuner
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits
+from evalkit.notebook.tuner.tuner_controller import figures_payload
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.notebook.widget_base import Worker, new_widget
@@ -281,6 +282,40 @@ def test_rows_and_compare_count_the_same(tmp_path):
     changes = [row.change for row in session.rows() if row.change]
     assert len(changes) == jury["changed"] > 0
     assert (changes.count("fixed"), changes.count("broke")) == (jury["fixed"], jury["broke"])
+
+
+def test_items_that_changed_are_asked_for_blind_and_count_in_their_own_figure_alone(tmp_path):
+    items, labels = ek.load_example("support")
+    few = labels[labels["item_id"].isin(items["item_id"][:12])]
+    judges = ["fake:strict", "fake:lenient", "fake:noisy"]
+    tuner = ek.RubricTuner(items, "faithfulness", judges, few, folder=tmp_path, annotator="Ana")
+    session = tuner.session
+    session.run()
+    scale = {2: "Supported in the main. Minor or small additions are mostly acceptable."}
+    edit(session, session.drafts.draft.edit("faithfulness", scale=scale))
+    session.labels.count_annotator("Ana")
+    changed = {row.item_id for row in session.rows() if row.change in VERDICT_CHANGED}
+    to_ask = changed - {*few["item_id"]}
+    before, tiles = figures_payload(session), session.tiles()
+    assert before["to_label"] == len(to_ask) > 0
+    queue, asked = open_queue(tuner, "changed", blind=False), []
+    assert (queue["n"], queue["n_done"], queue["blind"], queue["precision"]) == (len(to_ask), 0, True, "")
+    while tuner.state["queue"]["item_id"]:
+        assert tuner.state["queue"]["judges"] == []
+        asked.append(label_next(tuner, "2"))
+    assert {*asked} == to_ask
+    last = asked[-1]
+    do(tuner, do="undo_label")
+    assert (tuner.state["queue"]["item_id"], session.n_changed_open) == (last, 1)
+    label_next(tuner, "2")
+    row, _ = session.change()
+    assert (row["against"], row["n_unlabelled"]) == ("changed", 0)
+    assert row["n_paired"] == row["n_verdicts"] > len(changed)
+    assert figures_payload(session)["cells"] == before["cells"]
+    agreement = [tile for tile in session.tiles() if tile.title == "Agreement with people"]
+    assert [tile.value for tile in agreement] == [tile.value for tile in tiles if tile.title == agreement[0].title]
+    own = tuner.labels.set_index("item_id")["source"]
+    assert {*own[own == "changed"].index} == to_ask
 
 
 def test_the_detail_holds_prompt_replies_votes_and_labels(session):

@@ -219,7 +219,7 @@ def test_items_picked_by_hand_do_not_stand_for_others():
     without = corpus_estimate(votes_of(codes, PLAIN), labels.iloc[20:]).iloc[0]
     assert row["n_labelled"] == 40
     assert row["estimate"] == pytest.approx(without["estimate"])
-    assert "20 labels of picked or disputed items not used" in row["notes"]
+    assert "20 labels of items that were not drawn at random not used (10 disputed, 10 picked)" in row["notes"]
 
 
 def test_under_thirty_labels_or_ten_clusters_there_is_no_estimate():

@@ -14,13 +14,15 @@ from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.alignment.held_out_tests import evidence
+from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.stats.comparison.decisions import Difference
 from evalkit.stats.comparison.measured_floors import Floor, chance_limit
 from evalkit.stats.comparison.noise_floors import noise_floor
 from evalkit.stats.comparison.possible_floors import flip_rate_range
-from evalkit.stats.intervals import Interval
+from evalkit.stats.intervals import Interval, change_interval
 from evalkit.stats.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
@@ -590,6 +592,58 @@ def test_against_labels_fixed_means_became_right():
     row = only(compare(side([0, 0, 1, 0, 0]), side([1, 1, 0, 1, 1]), labels=labels))
     assert (row["changed"], row["fixed"], row["broke"], row["against"]) == (5, 1, 3, "labels")
     assert row["effect"] == pytest.approx(-2 / 4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_labels_of_items_that_changed_tell_the_difference_over_all_items(seed):
+    """Against plain Python: what did not change is neither, held-out items are left out, and what is open may be both.
+
+    Every second table is split; of the others all items are used, and the labels carry no part.
+    """
+    draw = np.random.default_rng(seed)
+    ids, groups = [f"i{n:02}" for n in range(100)], pd.Series({f"i{n:02}": n // 2 for n in range(100)})
+    before, after, people = draw.integers(0, 2, (3, 100))
+    after = np.where(draw.random(100) < 0.7, before, after)
+    labels = pd.DataFrame({"item_id": ids, "criterion": "c", "annotator": "p", "label": people.astype(str)})
+    labels = split_labels(labels, groups).assign(source="random").astype({"part": str})
+    is_dev = np.ones(100, dtype=bool) if seed % 2 else (labels["part"] == "dev").to_numpy()
+    labels = labels.drop(columns="part") if seed % 2 else labels
+    is_changed, at_random = (before != after) & is_dev, draw.random(100) < 0.2
+    asked = np.flatnonzero(is_changed & ~at_random)
+    labels["source"] = labels["source"].where(~is_changed | at_random, "changed")
+    args = side(before), side(after, version="v2")
+    plain = only(compare(*args, labels=labels[at_random], clusters=groups))
+    assert plain["n_unlabelled"] == len(asked) > 3
+    assert np.isnan(plain["effect_least"])
+    for n_open in (len(asked), 3, 0):  # labelled one after another
+        has_label = at_random | np.isin(np.arange(100), asked[n_open:])
+        picked = labels[is_changed].assign(source="picked", annotator="q", label="0")  # in no figure
+        row = only(compare(*args, labels=pd.concat([labels[has_label], picked]), clusters=groups))
+        assert row["n_unlabelled"] == n_open
+        steps = [int(b == y) - int(a == y) for a, b, y in zip(before, after, people, strict=True)]
+        used = [(step, unit) for step, unit, use in zip(steps, groups, is_dev, strict=True) if use]
+        units = np.array([unit for _, unit in used])
+        if n_open == 0:
+            ends = change_interval(np.array([float(step) for step, _ in used]), units)
+            assert (row["against"], row["n_paired"]) == ("changed", len(used))
+            assert (row["fixed"], row["broke"]) == tuple(sum(step == one for step, _ in used) for one in (1, -1))
+            assert row[["effect_low", "effect_high"]].tolist() == pytest.approx([ends.low, ends.high])
+            assert len(compare(*args, labels=labels[has_label], clusters=groups).decisions) == 1
+            continue
+        for name in ("effect", "fixed", "broke", "n_paired", "against"):  # of the labels drawn at random alone
+            assert str(row[name]) == str(plain[name])
+        if n_open == len(asked):
+            assert np.isnan(row["effect_least"]), "nothing was asked for yet"
+            continue
+        for name, if_open in (("effect_least", -1.0), ("effect_most", 1.0)):
+            of_end = [float(step) if has_label[n] or not is_changed[n] else if_open for n, step in enumerate(steps)]
+            of_end = np.array(of_end)[is_dev]
+            ends = change_interval(of_end, units)
+            assert row[name] == pytest.approx(of_end.mean())
+            assert row[[f"{name}_low", f"{name}_high"]].tolist() == pytest.approx([ends.low, ends.high])
+            if if_open < 0:
+                sums = pd.Series(of_end).groupby(units).sum()
+                assert row["evidence_least"] == pytest.approx(evidence(int((sums > 0).sum()), int((sums < 0).sum())))
 
 
 def test_nothing_changed():
