@@ -164,7 +164,7 @@ function itemsPart(ctx) {
   function rest(judges, versions, prompt) {
     const old = (versions ? judges : []).filter((judge) => judge.before && !judge.same).map((judge) => `<h4>${esc(versions[1])}: ${esc(judge.judge)}</h4>${reasons(judge.before)}`).join("");
     const raw = judges.filter((judge) => judge.samples.some((one) => one.reply)).map((judge) => `<h4>Raw replies of ${esc(judge.judge)}</h4>${judge.samples.map((one) => (one.reply ? `<pre>${esc(one.reply)}</pre>` : "")).join("")}`).join("");
-    const title = [old && `${versions[1]}’s reasons`, raw && "raw replies", prompt && "prompt"].filter(Boolean).join(", ");
+    const title = [old && `reasons of ${versions[1]}`, raw && "raw replies", prompt && "prompt"].filter(Boolean).join(", ");
     return title ? `<details class="ekw-prompt"><summary>${esc(title[0].toUpperCase() + title.slice(1))}</summary>${old}${raw}${prompt ? `<h4>The prompt of the judges</h4><pre>${esc(prompt)}</pre>` : ""}</details>` : "";
   }
   // A text with its lines. Fenced code in it, and code as a whole, have a fixed width; a diff has coloured lines.
