@@ -42,7 +42,8 @@ _numbers = count()
 
 # xdist hands out whole files in this order, so that no worker is left with a long one at the end.
 _LONG_FILES = (
-    "doors/browser/test_tuner", "doors/browser/test_runs_wizard", "doors/test_lighteval",
+    "doors/browser/test_tuner", "faults/test_ray_actors", "doors/test_lighteval", "lighteval/test_inspect_tasks_long",
+    "notebook/tuner/test_tuning_session_long", "doors/browser/test_site", "doors/browser/test_runs_wizard",
     "doors/test_packs_end_to_end", "doors/browser/test_exports", "faults/test_runs", "runs/run/test_runner_long",
     "doors/browser/test_accessibility", "notebook/tuner/test_tuner_controller_long",
     "notebook/runs/test_run_wizard_long", "faults/test_calls_processes",

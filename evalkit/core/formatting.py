@@ -199,6 +199,18 @@ def wrapped(text: str, width: int | None = WIDTH) -> str:
     )
 
 
+def span(counts: Iterable[int]) -> str:
+    """The lowest and the highest of some counts.
+
+    Examples
+    --------
+    >>> span([3, 1, 3]), span([3, 3])
+    ('1 to 3', '3')
+    """
+    low, *_, high = sorted([*counts] * 2)
+    return str(low) if low == high else f"{low} to {high}"
+
+
 def noted(notes: Iterable[tuple[str, str]], n_rows: int, between: str = "; ") -> list[str]:
     """Each note once, after the names of its rows; a note about all rows without names."""
     about: dict[str, list[str]] = {}

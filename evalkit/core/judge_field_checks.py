@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from evalkit.core.lists_of_choices import SCORE_READINGS
 from evalkit.core.providers import PROVIDERS
-from evalkit.core.settings import WEIGHT, is_number, is_weight
+from evalkit.core.settings import MOST_SAMPLES, WEIGHT, is_number, is_weight
 from evalkit.errors import ConfigError
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env", "headers_env")
@@ -93,12 +93,17 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
     "max_tokens": (
         "a whole number ≥ 1 or None",
-        lambda value: value is None or (type(value) is int and value >= 1 and is_number(value)),
+        lambda value: value is None or (isinstance(value, int) and value >= 1 and is_number(value)),
     ),
     "weight": (WEIGHT, is_weight),
     "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
     "price": (_PRICE, lambda value: value is None or _is_price(value)),
     "score": ("'expected', 'mode' or None", lambda value: value is None or value in SCORE_READINGS),
+    "samples": (
+        f"a whole number from 1 to {MOST_SAMPLES} or None",
+        lambda value: value is None or (type(value) is int and 1 <= value <= MOST_SAMPLES),
+    ),
+    "images": ("True, False or None", lambda value: value is None or isinstance(value, bool)),
     "params": ("a mapping", lambda value: isinstance(value, Mapping)),
 }
 """Field -> which values are allowed, and whether a value is one of them."""

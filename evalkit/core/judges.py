@@ -35,6 +35,15 @@ if TYPE_CHECKING:
     Ask: TypeAlias = Callable[[Prompt], str | Reply | Awaitable[str | Reply]]
     """A function that judges, sync or async: takes a Prompt, returns the text of a reply, or a Reply."""
 
+
+class _Default(float):
+    """A number that nobody wrote: decision models refuse the same number where it was written."""
+
+
+class _DefaultCount(int):
+    """As `_Default`, of a whole number."""
+
+
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FIELD_PARAMS = ("temperature", "max_tokens")
 _IDENTITY = ("provider", "service", "model", "template", *_FIELD_PARAMS, "params")
@@ -83,6 +92,12 @@ class Judge:
         How a score is read: None, the code in the text; ``expected`` or ``mode``, the mean or the most probable code by
         the tokens' log-probabilities, which adds ``logprobs`` and ``top_logprobs`` to `params`. Decision models state
         the probabilities; for them, ``expected`` is the default. Not in the reply key.
+    samples
+        Replies per item, criterion and order, in place of `samples=` of the call; None: as many as the call names. If
+        it names none, that is 3, and 1 of decision models, which draw nothing. Not in the reply key.
+    images
+        Whether the model is shown images of items (``openai``, ``anthropic``, ``decisions``); None: at the provider's
+        own host, models that evalkit knows to take them are. Not in the reply key.
     ask
         For the provider ``function``: the Python function, or its import path ``module:function``.
         Not part of the reply key: see `Judge.function`. For a judge of `Judge.client`: the client.
@@ -102,8 +117,8 @@ class Judge:
     model: str
     name: str = ""
     service: str = ""
-    temperature: float | None = 1.0
-    max_tokens: int | None = 512
+    temperature: float | None = _Default(1.0)
+    max_tokens: int | None = _DefaultCount(512)
     weight: float = 1.0
     template: str | None = None
     base_url: str | None = None
@@ -113,6 +128,8 @@ class Judge:
     price: tuple[float, ...] | None = None
     params: Mapping[str, Any] = field(default_factory=Params)
     score: ScoreReading | None = None
+    samples: int | None = None
+    images: bool | None = None
     ask: Callable[[Any], Any] | str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -127,14 +144,15 @@ class Judge:
         for name, (allowed, fits) in FIELDS.items():
             if not fits(value := getattr(self, name)):
                 raise ConfigError(f"{name} of {who} must be {allowed}, got {value!r:.60}")
-        for name in ("temperature", "weight"):
-            if getattr(self, name) is not None:
-                put(self, name, float(getattr(self, name)))
-        if self.price is not None:
-            put(self, "price", tuple(map(float, self.price)))
         if self.decides:
             self._check_decider(who)
+        for name, number in (("temperature", float), ("weight", float), ("max_tokens", int)):
+            if getattr(self, name) is not None:
+                put(self, name, number(getattr(self, name)))
+        if self.price is not None:
+            put(self, "price", tuple(map(float, self.price)))
         self._check_params(who)
+        self._check_images(who)
         self._check_addresses(who)
         host = self._host
         if not self.service:
@@ -178,11 +196,16 @@ class Judge:
         elif self.base_url or self.api_key_env:
             raise ConfigError(f"{who} calls a Python function and takes neither base_url nor api_key_env; omit them")
 
+    def _check_images(self, who: str) -> None:
+        if self.images and PROVIDERS[self.provider].takes_images is None:
+            allowed = [name for name, provider in PROVIDERS.items() if provider.takes_images is not None]
+            raise ConfigError(f"{who} cannot be shown images; providers that can: {listed(allowed)}; omit images=True")
+
     def _check_decider(self, who: str) -> None:
-        """Set what decision models do not take to None; ConfigError for a value other than the default."""
-        fields, allowed = type(self).__dataclass_fields__, PROVIDERS[self.provider].body_params or ()
+        """Set what decision models do not take to None; ConfigError if it was written."""
+        allowed = PROVIDERS[self.provider].body_params or ()
         for name in _FIELD_PARAMS:
-            if getattr(self, name) not in (None, fields[name].default):
+            if not isinstance(getattr(self, name), (_Default, _DefaultCount, type(None))):
                 raise ConfigError(f"{who} takes no {name}: a decision model writes no text; omit {name}=")
             object.__setattr__(self, name, None)
         if unknown := [name for name in self.params if name not in allowed]:
@@ -333,6 +356,14 @@ class Judge:
     def decides(self) -> bool:
         """Whether its model returns probabilities of answers to questions, and no text."""
         return PROVIDERS[self.provider].decides
+
+    @property
+    def sees_images(self) -> bool:
+        """Whether it is shown the images of items."""
+        provider = PROVIDERS[self.provider]
+        if self.images is not None or provider.takes_images is None or self.service != provider.host:
+            return bool(self.images)
+        return re.fullmatch(provider.takes_images, self.model) is not None
 
     @property
     def given(self) -> GivenClient | None:

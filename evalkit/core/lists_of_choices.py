@@ -69,7 +69,7 @@ With ``too_long`` the prompt does not fit into the model's context, or into the 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 ENGINE_REASONS: tuple[Reason, ...] = REASONS[REASONS.index("timeout") :]
 SKIPPED: tuple[Reason, ...] = ("missing_input", "unseen_image", "unseen_file")
-"""Reasons of the item: it lacks an input, or holds an image or file that judges cannot be shown. No judge is asked."""
+"""Reasons of the item: it lacks an input, or holds an image or file that a judge cannot be shown. It is not asked."""
 
 
 # -- judges against people, and criteria together

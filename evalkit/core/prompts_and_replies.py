@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from evalkit.core.formatting import html_text
+from evalkit.core.images import Image
 from evalkit.core.lists_of_choices import Reason, ReplySource
 
 _CHARACTERS_PER_TOKEN = 8
@@ -114,6 +115,8 @@ class Prompt:
     origin
         The builder that rendered the prompt, and the criteria that it asks for: `memory` makes the reply key of them.
         None for a prompt that was made by hand. Not sent.
+    images
+        The images that are sent with the first message of the user, numbered from 1.
     """
 
     messages: tuple[Message, ...]
@@ -129,6 +132,7 @@ class Prompt:
     texts: tuple[str, ...] = ()
     together: tuple[Prompt, ...] = ()
     origin: tuple[Any, tuple[Any, ...]] | None = field(default=None, compare=False, repr=False)
+    images: tuple[Image, ...] = ()
 
     @cached_property
     def n_bytes(self) -> int:
@@ -156,6 +160,7 @@ class Prompt:
 
     def __str__(self) -> str:
         parts = [(message.role, message.content) for message in self.messages]
+        parts += [(f"image {number}", image["unseen"]) for number, image in enumerate(self.images, 1)]
         if self.form == "decision":
             parts.append(("answers", json.dumps(self.schema, ensure_ascii=False)))
         return "\n\n".join(f"[{name}]\n{text}" for name, text in parts)

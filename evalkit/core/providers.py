@@ -32,6 +32,8 @@ class Provider(NamedTuple):
         Whether it is a `judge_backend` of a scoring config.
     decides
         Whether its models return probabilities of answers to questions, and no text.
+    takes_images
+        The models at its own host that take images, as a regular expression; None: the provider sends none.
     body_params
         The only parameters of a request that it takes; None: any.
     """
@@ -49,18 +51,22 @@ class Provider(NamedTuple):
     price_list: str | None = None
     in_lighteval: bool = True
     decides: bool = False
+    takes_images: str | None = None
     body_params: tuple[str, ...] | None = None
 
+
+_DATE = r"(-\d{4}-\d\d-\d\d)?"
 
 PROVIDERS: dict[str, Provider] = {
     "openai": Provider(
         "OpenAI, or any OpenAI-compatible server (base_url)", "api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL",
         "https://api.openai.com/v1", seeds=True, batches="openai_batches", batch_share=0.5, price_list="openai",
+        takes_images=rf"(gpt-4o|gpt-4o-mini|gpt-4\.1|gpt-4\.1-mini|gpt-4\.1-nano|gpt-5|gpt-5-mini|gpt-5-nano|o1|o3|o4-mini){_DATE}",
     ),
     "anthropic": Provider(
         "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
         "https://api.anthropic.com", ("anthropic",), logprobs=False, batches="anthropic_batches", batch_share=0.5,
-        price_list="anthropic",
+        price_list="anthropic", takes_images=r"claude-(3|opus|sonnet|haiku)-.+",
     ),
     "litellm": Provider(
         "any service that LiteLLM reaches", "litellm", address="its provider's address in litellm",
@@ -73,6 +79,7 @@ PROVIDERS: dict[str, Provider] = {
     "decisions": Provider(
         "decision models at OpenAI, or any server that speaks its POST /v1/decisions (base_url)", "api.openai.com",
         "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", price_list="openai-decisions", decides=True,
+        takes_images=rf"gpt-6-luna{_DATE}",
         body_params=("prompt_cache_key", "prompt_cache_options", "safety_identifier"),
     ),
     "systemone": Provider(

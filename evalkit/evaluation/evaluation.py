@@ -235,7 +235,7 @@ class Evaluation:
     def samples(self) -> int:
         """Samples per judge, item and criterion: the number requested, or the most in the table."""
         if self.spec is not None:
-            return self.spec.samples
+            return max(self.spec.counts)
         return int(self.judged["sample"].max()) + 1
 
     @_once
@@ -311,6 +311,8 @@ class Evaluation:
     def repeats(self) -> pd.DataFrame | None:
         """If no judge is a model: twice the samples on items drawn at random (see `sample_again`); else None."""
         if self.again is None or self.spec is None or any(judge.is_llm for judge in self.spec.judges):
+            return None
+        if len({*self.spec.counts}) > 1:
             return None
         return None if self.judgments["source"].eq("recorded").any() else self.again(self)
 

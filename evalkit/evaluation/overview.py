@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
+from evalkit.core.formatting import (
+    count_of,
+    figure,
+    html_page,
+    html_table,
+    html_tiles,
+    noted,
+    span,
+    text_table,
+    wrapped,
+)
 from evalkit.errors import counted
 from evalkit.evaluation.items_with_criteria import (
     CRITERIA_MET,
@@ -91,7 +101,8 @@ def heading(evaluation: Evaluation) -> str:
 def _samples(evaluation: Evaluation) -> str:
     """Samples per judge; of recorded replies, the number that exists."""
     if not evaluation.judged["source"].eq("recorded").any():
-        return counted(evaluation.samples, "sample")
+        counts = evaluation.spec.counts if evaluation.spec else [evaluation.samples]
+        return f"{span(counts)} {'sample' if {*counts} == {1} else 'samples'}"
     keys = ["item_id", "criterion", "judge", "order"]
     sizes = evaluation.judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
     fewest, most = int(sizes.min()), int(sizes.max())

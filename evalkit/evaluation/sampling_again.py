@@ -19,7 +19,7 @@ from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.planning import Plan, plan_worklist
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation.evaluation import Evaluation, known_spec
 from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.rubrics.prompt_builder import PromptBuilder
@@ -192,7 +192,11 @@ def _work(
 ) -> Worklist:
     """Twice the samples of these items; without `exact`, the recorded ones."""
     asked = known_spec(evaluation.spec, "sampling again")
-    spec = replace(asked, samples=2 * asked.samples, exact=exact)
+    if len({*asked.counts}) > 1:
+        pairs = ", ".join(f"{judge.name} {n}" for judge, n in zip(asked.judges, asked.counts, strict=True))
+        fact = f"sampling again needs as many samples of each judge, and they give {pairs}"
+        raise ConfigError(f"{fact}; evaluate with samples={asked.samples} (--samples), or with one of them")
+    spec = replace(asked.with_samples(2 * asked.counts[0]), exact=exact)
     if criteria is not None and not spec.is_grouped:
         rubric = asked.rubric.edit(criteria=[asked.rubric.criterion(name) for name in dict.fromkeys(criteria)])
         builders = tuple(PromptBuilder.of(rubric, builder.template) for builder in asked.prompt_builders)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import pandas as pd
@@ -25,7 +26,7 @@ def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:
     judges = [
         {name: getattr(judge, name) for name in ("provider", "service", "model", "temperature", "max_tokens")}
         | {"params": dict(judge.params), "template_hash": builder.template.hash}
-        | ({"score": judge.score} if judge.score else {})
+        | {name: value for name in ("score", "samples") if (value := getattr(judge, name))}
         for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
     ]
     parts: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version}
@@ -204,7 +205,8 @@ class Judgment:
         In a jury, judges without any scored sample do not count here: the quorum takes care of them.
         """
         n_judges = len(self.judge) if isinstance(self.judge, tuple) and self.verdict_key is not None else 1
-        samples = [one for block in judge_blocks(self.samples, n_judges) if set(block) != {None} for one in block]
+        blocks = judge_blocks(self.samples, n_judges, self.parts)
+        samples = [one for block in blocks if set(block) != {None} for one in block]
         return self.score is not None and 2 * samples.count(None) < len(samples)
 
     @property
@@ -363,9 +365,19 @@ def agreement_of(samples: Sequence[bool | None]) -> float | None:
     return round(max(samples.count(True), samples.count(False)) / len(samples), 4)
 
 
-def judge_blocks(samples: Sequence[bool | None], n_judges: int) -> list[Sequence[bool | None]]:
-    """The samples of each judge; all in one block if their number is not a multiple of the number of judges."""
-    size = len(samples) // max(1, n_judges)
-    if not size or len(samples) % n_judges:
-        return [samples]
-    return [samples[at : at + size] for at in range(0, len(samples), size)]
+def judge_blocks(
+    samples: Sequence[bool | None], n_judges: int, parts: Mapping[str, Any] | None = None
+) -> list[Sequence[bool | None]]:
+    """The samples of each judge, by its number in the parts of the verdict's key, else the same of each.
+
+    All are in one block if their number is not a multiple of the number of judges.
+    """
+    judges, common = (parts or {}).get("judges", ()), (parts or {}).get("samples")
+    sizes: list[Any] = [judge.get("samples", common) for judge in judges if isinstance(judge, dict)]
+    if len(sizes) != n_judges or not all(type(size) is int for size in sizes) or sum(sizes) != len(samples):
+        size = len(samples) // max(1, n_judges)
+        if not size or len(samples) % n_judges:
+            return [samples]
+        sizes = [size] * n_judges
+    ends = [*accumulate(sizes)]
+    return [samples[end - size : end] for size, end in zip(sizes, ends, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from operator import ge
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -178,17 +179,17 @@ def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
     if rubric.pass_at is not None:
         return (score or 0) <= _TINY or passed is (score is not None and score >= rubric.pass_at - _TINY)
     m = max(1, sum(criterion.scale.has_rule for criterion in rubric.criteria))
-    blocks = judge_blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1)
-    k = len(blocks[0])
+    blocks = judge_blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1, given.parts)
     n_yes = [block.count(True) for block in blocks]
     if rules.rule.all_items or rules.has_own:
         return True
     if passed is True:
-        return len(blocks) > 1 < m or max(n_yes) >= m * (k // 2 + 1) - (m - 1) * k
+        least = (m * (len(block) // 2 + 1) - (m - 1) * len(block) for block in blocks)
+        return len(blocks) > 1 < m or any(map(ge, n_yes, least))
     if passed is False:
-        is_failed = m > 1 or any(2 * block.count(False) > k for block in blocks)
-        return is_failed and any(2 * n <= k for n in n_yes)
-    return len(blocks) > 1 or rules != _PLAIN or 2 * n_yes[0] <= k
+        is_failed = m > 1 or any(2 * block.count(False) > len(block) for block in blocks)
+        return is_failed and any(2 * n <= len(block) for n, block in zip(n_yes, blocks, strict=True))
+    return len(blocks) > 1 or rules != _PLAIN or 2 * n_yes[0] <= len(blocks[0])
 
 
 def _score_range(passing: float, rubric: Rubric) -> tuple[float, float]:

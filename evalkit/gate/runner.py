@@ -232,7 +232,7 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         where = f"{name}, line {task.trace.line}"
         spec = task.resolved.spec
         recorded = read_recorded(raw, where, rubric, spec.rules, name=task.name, redact=options.redact)
-        n_samples = spec.samples * len(spec.judges)
+        n_samples = sum(spec.counts)
         task.jury = recorded.judge if isinstance(recorded.judge, tuple) else ()
         if options.refresh not in (False, "unscored"):
             continue
@@ -545,7 +545,8 @@ def keys_of(
         own = [next((key for key in choices if key in mine), shared) for shared, *choices in ways_of_rows]
         own += sorted({*mine}.difference(*ways_of_rows)) if repair else []
         parts = verdict_parts(work.spec, hashes[0])
-        yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
+        counts = work.spec.counts
+        yield verdict_key(own, sum(counts) // len(counts), parts["rules_hash"]), parts
 
 
 def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> None:

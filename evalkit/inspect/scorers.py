@@ -17,7 +17,7 @@ from evalkit.core.settings import Options
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.explain_unscored import ADVICE
 from evalkit.engine.judging.specification import Spec, check_names
-from evalkit.engine.judging.worklist import unseen_input
+from evalkit.engine.judging.worklist import shown_marks, unseen_reason
 from evalkit.engine.providers import check_ready
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation.evaluating import evaluate_spec
@@ -28,7 +28,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.items import canonical
-from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_files import is_unseen, marks_in
 from evalkit.tables.message_forms import Message, is_result, said, stated_messages
 from evalkit.tables.messages import split
 
@@ -152,7 +152,7 @@ def judge_scorer(
 
     async def score(state: TaskState, target: Target) -> Score:
         answer = state.output.completion
-        item, reason, problem = _checked_item(state, target, spec.rubric, inputs or {})
+        item, reason, problem = _checked_item(state, target, spec, inputs or {})
         if reason == SKIPPED[0] and on_missing == "raise":
             raise InputError(problem)
         if reason:
@@ -224,13 +224,15 @@ def row_of(score: Score, prefix: str) -> dict[str, Any]:
 
 
 def _checked_item(
-    state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str, str]
+    state: TaskState, target: Target, spec: Spec, inputs: Mapping[str, str]
 ) -> tuple[dict[str, Any], str, str]:
     """The item of a sample; if no judge can be asked about it, the reason, and what is wrong in words."""
+    rubric = spec.rubric
     where = f"sample {state.sample_id!r}"
     try:
         item = canonical(_item(state, target, rubric, inputs))
-        unseen = unseen_input(item_inputs(rubric, {name: [value] for name, value in item.items()}, 1)[0])
+        shown = item_inputs(rubric, {name: [value] for name, value in item.items()}, 1)
+        unseen = unseen_reason(shown_marks([*marks_in(shown)], rubric.most_images), spec.judges)
     except InputError as problem:
         return {}, _UNUSABLE, f"{where}: {problem}"
     if lacking := [one for one in rubric.required_inputs if item.get(one) is None]:

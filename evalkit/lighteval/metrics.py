@@ -45,7 +45,8 @@ from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE,
 from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.stats.aggregation.item_points import points
 
-_OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score")
+_OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score",
+             "samples")  # fmt: skip
 
 
 def receipt_of(
@@ -67,7 +68,7 @@ def receipt_of(
         `n_items`, `n_scored`, `n_empty`; and the metric's `arguments`.
     """
     spec, profile = settings.spec, settings.profile
-    judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges)))
+    judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // sum(spec.counts)))
     costs = [Cost.of(table) for table in tables]
     rules = asdict(spec.rules)
     return Receipt(
@@ -104,12 +105,13 @@ def _paid(costs: Sequence[Cost]) -> float | None:
     return None if None in parts or not parts else float(sum(usd for usd in parts if usd is not None))
 
 
-def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> Iterator[JudgeUsed]:
-    """Each judge with its counts; `n_down` judgments of each judge are in no table."""
+def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_lost: int) -> Iterator[JudgeUsed]:
+    """Each judge with its counts; `n_lost` items and criteria are in no table."""
     names = ["judge", "error", "model", "fingerprint"]
     parts = [table.reindex(columns=names).astype(object) for table in tables if len(table)]
     rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
-    for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
+    for judge, builder, count in zip(spec.judges, spec.prompt_builders, spec.counts, strict=True):
+        n_down = n_lost * count
         mine = rows[rows["judge"] == judge.name]
         templates = spec.templates_of(builder)
         reasons = {str(name): int(n) for name, n in mine["error"].value_counts().items()}
@@ -321,7 +323,7 @@ class RubricScore(SampleLevelComputation):
         settings = self._resolved(task, scoring)
         rows, tables, n_pairs = self._judge(settings, docs, responses, filled)
         if not self.one_by_one:
-            n_wanted = n_pairs * settings.spec.samples * len(settings.spec.judges)
+            n_wanted = n_pairs * sum(settings.spec.counts)
             self._leave_receipt(settings, task, rows, tables, n_wanted)
         return rows
 
@@ -345,7 +347,7 @@ class RubricScore(SampleLevelComputation):
             table = lighteval_rows.judgments_of(self.name, rows)
             lost = [row for row in rows if row[f"{self.name}_judgments"] == "[]" and not self._is_empty(row)]
             n_lost = sum(row.get(f"{self.name}_n_criteria", len(settings.spec.rubric.criteria)) for row in lost)
-            n_wanted = len(table) + round(n_lost) * settings.spec.samples * len(settings.spec.judges)
+            n_wanted = len(table) + round(n_lost) * sum(settings.spec.counts)
             self._leave_receipt(settings, task, items, [table], n_wanted)
 
     def _is_empty(self, row: Mapping[str, Any]) -> bool:

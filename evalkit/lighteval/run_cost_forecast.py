@@ -11,7 +11,7 @@ from typing import Any
 from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
-from evalkit.engine.judging.specification import DEFAULT_SAMPLES, named_by
+from evalkit.engine.judging.specification import DEFAULT_SAMPLES, default_samples, named_by
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
@@ -44,7 +44,7 @@ class TaskPlan:
     judges
         The judges; empty if only the task's own code names them.
     samples
-        Samples per judge.
+        Samples of judges without a number of their own.
     criteria_per_call
         How many criteria one reply judges, or ``all``.
     note
@@ -66,7 +66,11 @@ class TaskPlan:
             return 0
         if self.n_items is None or self.n_criteria is None or not self.judges:
             return None
-        return self.n_items * self._n_groups * len(self.judges) * self.samples
+        return sum(map(self.calls_of, self.judges))
+
+    def calls_of(self, judge: Judge) -> int:
+        """Maximum number of calls of one of its judges; 0 if a factor is unknown."""
+        return (self.n_items or 0) * self._n_groups * (judge.samples or self.samples)
 
     @property
     def _n_groups(self) -> int:
@@ -80,7 +84,11 @@ class TaskPlan:
         if self.criteria_per_call != 1:
             criteria = counted(self._n_groups, "group of criteria", "groups of criteria")
         items, judges = counted(self.n_items or 0, "item"), counted(len(self.judges), "judge")
-        return f"{items} × {judges} × {counted(self.samples, 'sample')} × {criteria} = {self.calls}"
+        counts = [judge.samples or self.samples for judge in self.judges]
+        samples = f"{judges} × {counted(counts[0], 'sample')}"
+        if len({*counts}) > 1:
+            samples = f"{counted(sum(counts), 'sample')} of {judges}"
+        return f"{items} × {samples} × {criteria} = {self.calls}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ class RunPlan:
                 price = price_of(judge)
                 if price is None or (judge.max_tokens is None and price[1]):
                     return None
-                usd += (task.calls or 0) / len(task.judges) * (judge.max_tokens or 0) * price[1] / 1e6
+                usd += task.calls_of(judge) * (judge.max_tokens or 0) * price[1] / 1e6
         return usd
 
     def lines(self) -> list[str]:
@@ -191,6 +199,9 @@ def plan_run(
             *named_by(profile),
             ("default", {"judges": ()} | _ASKED),
         )
+        samples, judges = settings["samples"], tuple(settings["judges"])
+        if settings.source("samples") == "default":
+            samples, judges = default_samples(judges)
         n_items, items_note = _n_items(task, runs)
         n_criteria, criteria_note = _n_criteria(task, runs, profile)
         if max_samples is not None:
@@ -202,8 +213,8 @@ def plan_run(
             fact = f"task {task.task!r}: no judge is named"
             raise ConfigError(f"{fact}; list judges in the scoring config, or name a profile that has them")
         note = "; ".join(unknown or filter(None, [items_note, criteria_note]))
-        tasks.append(TaskPlan(task.task, n_items, n_criteria, tuple(settings["judges"]), settings["samples"], note,
-                              settings["criteria_per_call"]))  # fmt: skip
+        per_call = settings["criteria_per_call"]
+        tasks.append(TaskPlan(task.task, n_items, n_criteria, judges, samples, note, per_call))
     return RunPlan(tuple(tasks), resolution.warnings)
 
 
@@ -244,6 +255,7 @@ def _n_criteria(task: PackTask, runs: Sequence[Run], profile: Profile | None) ->
 
 
 def _criteria_of(receipt: Receipt) -> int | None:
-    """The number of judgments divided by answers that were not empty, judges and samples."""
-    each = (receipt.n_items - receipt.n_empty) * len(receipt.judges) * (receipt.samples or 0)
+    """The number of judgments divided by answers that were not empty, and the samples of all judges."""
+    n_samples = sum(judge.samples or receipt.samples or 0 for judge in receipt.judges)
+    each = (receipt.n_items - receipt.n_empty) * n_samples
     return max(1, round(receipt.n_judgments / each)) if each and receipt.n_judgments else None

@@ -8,13 +8,15 @@ from typing import Any, Protocol
 
 from evalkit.errors import InputError, RubricError
 from evalkit.tables.items import input_text, is_missing
-from evalkit.tables.message_files import is_plain_text, media_of_cell
+from evalkit.tables.message_files import is_plain_text, is_unseen, media_of_cell
 from evalkit.tables.message_forms import shown_value, text_of_content, warn_of
 from evalkit.tables.messages import CONVERSATIONS, QUESTION, conversation_value, without_answer
 
 QUESTIONS = ("question", "prompt", "instruction", "query", "conversation")
 BEFORE_ANSWER = (*QUESTIONS, "context", "contexts", "source", "document", "documents")
 """Inputs that a judge may see before it has given its own answer."""
+IMAGE_INPUT = "image"
+"""The input whose cells are images; any other may hold some, too."""
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
 
@@ -41,7 +43,7 @@ def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dic
         name, optional = declared.removesuffix("?"), declared.endswith("?")
         if name in columns:
             first = next((cell for cell in columns[name] if isinstance(cell, str)), "")  # of a column, all are images
-            is_text = name not in (*CONVERSATIONS, "context") and media_of_cell(first) is None
+            is_text = name not in (*CONVERSATIONS, "context", IMAGE_INPUT) and media_of_cell(first) is None
             unknown, cells = set[str](), list[Any]()
             try:
                 for value in columns[name]:
@@ -80,6 +82,8 @@ def _shown(name: str, value: Any, unknown: set[str]) -> Any:
         value = input_text(value)
     if (media := media_of_cell(value)) is not None:
         return media
+    if name == IMAGE_INPUT:
+        return [piece for cell in (value if isinstance(value, list) else [value]) for piece in _images(cell)]
     if name in CONVERSATIONS:
         value = conversation_value(value, unknown)
     elif not (isinstance(value, str) and is_plain_text(value)):
@@ -87,6 +91,18 @@ def _shown(name: str, value: Any, unknown: set[str]) -> Any:
     if name == "context":
         value = [] if value in ("", [""]) else [value] if isinstance(value, str) else value
     return value
+
+
+def _images(cell: Any) -> list[Any]:
+    """The images of a cell as marks; a text that is none is refused, and an address is never fetched."""
+    value = shown_value(cell)
+    parts = value if isinstance(value, list) else [value]
+    if not all(map(is_unseen, parts)):
+        raise InputError(
+            f"got {str(cell)!r:.60}; expected an image: bytes, a data: URL, an image of Pillow or datasets, a Path, or "
+            "names of files with ek.load_items(…, images='FOLDER'); evalkit fetches no address"
+        )
+    return parts
 
 
 def swapped(inputs: Mapping[str, Any]) -> dict[str, Any]:

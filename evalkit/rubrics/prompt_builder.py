@@ -21,7 +21,7 @@ from evalkit.rubrics.criteria import TOOL_RESULT
 from evalkit.rubrics.decision_questions import FORM, answers_of
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables.items import canonical_text
-from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_files import attached, is_unseen
 from evalkit.tables.message_forms import read_messages, shown_value
 from evalkit.tables.messages import as_json, content_text, turns
 
@@ -403,7 +403,9 @@ class PromptBuilder:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
         origin = self, (criterion, *others)
         criterion = criterion.of_item(inputs)
-        blocks = self._blocks(criterion, inputs, others)
+        names = dict.fromkeys(name for name in (*self.rubric.input_names, *inputs) if name in inputs)
+        visible, images = attached({name: inputs[name] for name in names}, self.rubric.most_images)
+        blocks = self._blocks(criterion, visible, others)
         if criterion.examples:
             blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
         if "user" in blocks:
@@ -430,6 +432,7 @@ class PromptBuilder:
             inputs=inputs,
             texts=criterion.scale.texts,
             origin=origin,
+            images=images,
         )
 
     def _apart(self, blocks: Mapping[str, str]) -> list[Message]:

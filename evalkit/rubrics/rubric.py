@@ -49,6 +49,8 @@ class Rubric(FileModel):
         ``name@version``, or ``name`` for the newest.
     layout
         ``rubric_first`` (default; lets providers cache the beginning of the prompt) or ``item_first``.
+    images
+        Optional: ``last 1`` shows judges only the last image of an item, ``last 3`` three; the prompt marks the others.
     criteria
         One or more `Criterion`, names unique.
     pass_at
@@ -79,6 +81,7 @@ class Rubric(FileModel):
     layout: Layout = "rubric_first"
     pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
     limits: Params = Params()
+    images: str | None = Field(default=None, pattern=r"^last [1-9]\d*$")
     criteria: tuple[Criterion, ...]
     _saved: str = PrivateAttr(default="")
 
@@ -156,6 +159,11 @@ class Rubric(FileModel):
         return tuple(name for name in self.inputs if not name.endswith("?"))
 
     @property
+    def most_images(self) -> int | None:
+        """How many images of an item judges are shown at most; None: all."""
+        return int(self.images.removeprefix("last ")) if self.images else None
+
+    @property
     def has_requirements(self) -> bool:
         """Whether items bring their criteria: there is one criterion, and `REQUIREMENT` among the required inputs."""
         alone = len(self.criteria) == 1 and not self.criteria[0].examples
@@ -212,6 +220,7 @@ class Rubric(FileModel):
         shared = {name: getattr(self, name) for name in ("description", "mode", "inputs", "layout")}
         if self.limits:
             shared["limits"] = self.limits
+        shared |= {"images": self.images} if self.images else {}  # the hashes of others stay what they were
         hashes = {}
         for criterion in self.criteria:
             content = {name: getattr(criterion, name) for name in ("name", "description", "steps", "level")}
@@ -416,7 +425,9 @@ def _parsed(path: Path, text: str) -> Rubric:
 
 def _differences(old: Rubric, new: Rubric) -> str:
     """The changes from one rubric to another, one per line; empty if there are none (see `Rubric.diff`)."""
-    lines = _changed(old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at", "limits"))
+    lines = _changed(
+        old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at", "limits", "images")
+    )
     lines += [f"criterion {name!r} is gone" for name in old.names if name not in new.names]
     lines += [f"criterion {name!r} is new" for name in new.names if name not in old.names]
     for name in new.names:

@@ -25,6 +25,7 @@ from evalkit.readers.finding import find
 from evalkit.readers.records import TRACES, Reader
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, canonical, is_missing, refuse_columns
 from evalkit.tables.lists_in_texts import list_in
+from evalkit.tables.message_files import with_images
 from evalkit.tables.message_forms import with_fields
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 
@@ -255,6 +256,7 @@ def load_items(
     form: str | None = None,
     show: Collection[str] = (),
     ignore: Collection[str] = (),
+    images: str | Path | None = None,
 ) -> pd.DataFrame:
     """Items from a file, a Hugging Face data set or a table; ids and texts stay text.
 
@@ -275,6 +277,8 @@ def load_items(
     show, ignore
         Fields of messages that evalkit does not know: those that judges are shown, as JSON below the text, and those
         that are left out without a warning. For all columns of messages.
+    images
+        The folder of the image files that the column ``image`` and the image parts of messages name.
 
     Returns
     -------
@@ -286,8 +290,8 @@ def load_items(
     ConfigError
         For an unknown `form`.
     InputError
-        When no message has a field of `show` or `ignore`; when the file is missing, a line is invalid (the message
-        has its number) or ids are not unique.
+        When no message has a field of `show` or `ignore`, or an image is not in the folder; when the file is missing,
+        a line is invalid (the message has its number) or ids are not unique.
     MissingExtraError
         When parquet or a hub data set needs a package that is not installed.
 
@@ -305,6 +309,8 @@ def load_items(
 
     rows = given() if reader is None else _read_by(reader, source, given)
     items = as_items(rows, item_id=item_id)
+    if images is not None:
+        items = with_images(items, Path(images))
     return with_fields(items, show, ignore) if show or ignore else items
 
 

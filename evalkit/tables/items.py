@@ -12,8 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from evalkit.core.images import Image, image_in
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, listed
+from evalkit.tables.message_files import cut_files
 from evalkit.tables.schemas import kind_of
 
 LIST_INPUTS = ("context", "conversation")
@@ -208,9 +210,12 @@ def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
     if column.dtype.kind in "iub" and not column.hasnans:
         return pd.Series(column.tolist(), dtype=column.dtype)
     values: list[Any] = []
+    cells = column.tolist()
+    if name == "image":  # a column of texts would copy each image
+        cells = [cut_files(cell) if isinstance(cell, str) else cell for cell in cells]
     try:
         # most cells are such texts
-        values.extend(c if type(c) is str and c.isascii() and "\r" not in c else canonical(c) for c in column.tolist())
+        values.extend(c if type(c) is str and c.isascii() and "\r" not in c else canonical(c) for c in cells)
     except InputError as problem:
         raise InputError(f"item {ids[len(values)]!r}, column {name!r}: {problem}") from None
     return pd.Series(values, dtype="str" if set(map(type, values)) <= {str, NoneType} else object)
@@ -263,6 +268,8 @@ def canonical(value: Any) -> Any:
         return _number(value)
     if isinstance(value, (list, tuple)):
         return list(map(canonical, value))
+    if (image := value if isinstance(value, Image) else image_in(value)) is not None:
+        return image
     if isinstance(value, Mapping):
         return _mapping(value)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -271,7 +278,10 @@ def canonical(value: Any) -> Any:
         return None
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
-    text = f"a field of an item cannot have the type {type(value).__name__}; use strings, numbers, lists or dicts"
+    text = (
+        f"a field of an item cannot have the type {type(value).__name__}; use strings, numbers, lists or dicts, and "
+        "for an image a PNG, JPEG or WebP"
+    )
     raise InputError(text)
 
 

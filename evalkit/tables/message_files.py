@@ -1,11 +1,17 @@
-"""Images, recordings and files in values: known by their shape, and marked, since judges cannot be shown them."""
+"""Images, recordings and files in values: known by their shape, and marked; some judges are shown the images."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import pandas as pd
+
+from evalkit.core.images import AttachedImage, Base64, Image
+from evalkit.errors import InputError
 
 _SHORTEST = 48  # characters of the shortest text that may hold a file
 _LONG = 1000  # base64 characters without a blank that are a file
@@ -60,7 +66,10 @@ def cut_files(text: str) -> Any:
         if match.start() > end:
             parts.append({"type": "text", "text": text[end : match.start()]})
         about = content.partition("|")[0] if match.re is _LANGFUSE else _size(media, content)
-        parts.append({"type": _MEDIA.get(main, "file"), "unseen": about})
+        if main == "image" and match.re is _DATA:
+            parts.append(Image(Base64(text, *match.span(2)), about=about))
+        else:
+            parts.append({"type": _MEDIA.get(main, "file"), "unseen": about})
         end = match.end()
     if not parts:
         return text
@@ -84,7 +93,19 @@ def file_part(part: Mapping[str, Any], *, in_message: bool = False) -> Mapping[s
             return None
         kind = _MEDIA.get(media.partition("/")[0], "file")
     about = ", ".join(dict.fromkeys(_about(fields)))[:300]
-    return {"type": kind, "unseen": about if is_plain_text(about) else _size("", about)}
+    about = about if is_plain_text(about) else _size("", about)
+    url, detail = _image_url(fields)
+    match = _DATA.match(url)
+    if kind == "image" and match:
+        return Image(Base64(url, *match.span(2)), detail, about)
+    return {"type": kind, "unseen": about}
+
+
+def _image_url(part: Mapping[str, Any]) -> tuple[str, Any]:
+    """The address in an image part of OpenAI's forms, and its detail."""
+    address = part.get("image_url")
+    fields = address if isinstance(address, Mapping) else {"url": address, "detail": part.get("detail")}
+    return str(fields.get("url") or ""), fields.get("detail")
 
 
 def _is_told(name: str, fields: Mapping[str, Any]) -> bool:
@@ -140,22 +161,95 @@ def _kind_at(path: str) -> str | None:
     return ending.lastgroup if ending else None
 
 
-def unseen(value: Any) -> str | None:
-    """What a judge cannot be shown in a value of `shown_value`: ``image``, ``audio``, ``video``, ``file``, or None."""
+def marks_in(value: Any) -> Iterator[dict[str, str]]:
+    """The marks of images and files in a value of `shown_value`, in order."""
     if isinstance(value, dict):
         if is_unseen(value):
-            return str(value["type"])
-        value = value.values()
-    elif not isinstance(value, list) or {*map(type, value)} == {str}:
-        return None
-    for element in value:
-        if isinstance(element, (dict, list)) and (kind := unseen(element)) is not None:
-            return kind
-    return None
+            yield value
+            return
+        value = [*value.values()]
+    if isinstance(value, list):
+        for element in value:
+            if isinstance(element, (dict, list)):
+                yield from marks_in(element)
+
+
+def unseen(value: Any) -> str | None:
+    """The first file in a value of `shown_value`: ``image``, ``audio``, ``video``, ``file``, or None."""
+    return next((mark["type"] for mark in marks_in(value)), None)
 
 
 def is_unseen(part: Any) -> bool:
-    """Whether a part is the mark of an image or a file."""
+    """Whether a part is the mark of an image or a file, or of an image that is sent with the prompt."""
     if not isinstance(part, dict) or len(part) != 2 or "unseen" not in part:
-        return False
+        return isinstance(part, AttachedImage)
     return isinstance(part["unseen"], str) and isinstance(part.get("type"), str) and is_plain_text(part["unseen"])
+
+
+def mark_texts(mark: Mapping[str, str]) -> tuple[str, str]:
+    """What a prompt says in the place of an image or a file: its kind, and what is known of it."""
+    if isinstance(mark, AttachedImage):
+        return mark["attached"], "sent with this message"
+    return f"{mark['type']}, not shown", mark["unseen"]
+
+
+def attached(inputs: Mapping[str, Any], last: int | None) -> tuple[dict[str, Any], tuple[Image, ...]]:
+    """The inputs of an item with its images numbered, and these; if there are more, the `last` alone.
+
+    Examples
+    --------
+    >>> attached({"answer": "no image"}, None)
+    ({'answer': 'no image'}, ())
+    """
+    images = [mark for value in inputs.values() for mark in marks_in(value) if mark["type"] == "image"]
+    images = images if last is None else images[-last:]
+    shown = {id(image): image for image in images if isinstance(image, Image) and image.header is not None}
+    numbers = {key: number for number, key in enumerate(shown, 1)}
+    return {name: _numbered(value, numbers) if shown else value for name, value in inputs.items()}, tuple(
+        shown.values()
+    )
+
+
+def _numbered(value: Any, numbers: Mapping[int, int]) -> Any:
+    if id(value) in numbers:
+        return AttachedImage(type="image", attached=f"image {numbers[id(value)]}")
+    if isinstance(value, list):
+        return [_numbered(element, numbers) for element in value]
+    return {name: _numbered(field, numbers) for name, field in value.items()} if type(value) is dict else value
+
+
+def with_images(items: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """The items with the images of files that the column ``image`` and parts of messages name, below a folder.
+
+    Raises
+    ------
+    InputError
+        For a name that is no file in this folder.
+    """
+    columns = {
+        column: [_read_from(folder, cell, is_name=column == "image") for cell in items[column]]
+        for column in items.columns
+        if items[column].dtype == object or column == "image"
+    }
+    return items.assign(**{name: pd.Series(cells, items.index, object) for name, cells in columns.items()})
+
+
+def _read_from(folder: Path, value: Any, *, is_name: bool) -> Any:
+    """A value with the images of the files that it names; `is_name`: a text in it is such a name."""
+    if isinstance(value, list):
+        return [_read_from(folder, element, is_name=is_name) for element in value]
+    if isinstance(value, str):
+        return _file_in(folder, value, None) if is_name and not _is_at(value) else value
+    if type(value) is not dict:
+        return value
+    name, detail = _image_url(value)
+    if name and not _is_at(name):
+        return _file_in(folder, name, detail)
+    return {key: _read_from(folder, field, is_name=False) for key, field in value.items()}
+
+
+def _file_in(folder: Path, name: str, detail: Any) -> Image:
+    path, root = (folder / name).resolve(), folder.resolve()
+    if not path.is_relative_to(root) or not path.is_file():
+        raise InputError(f"the image {name!r:.200} is not a file in the folder {str(folder)!r}, which images= names")
+    return Image(path, detail)

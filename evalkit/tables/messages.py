@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from evalkit.core.images import Image
 from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
-from evalkit.tables.message_files import file_part, is_unseen, unseen
+from evalkit.tables.message_files import file_part, is_unseen, mark_texts, marks_in, unseen
 from evalkit.tables.message_forms import Message, is_result, shown_value, text_of, warn_of
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
@@ -322,7 +324,8 @@ def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, s
             yield heading, "\n".join(texts)
         texts = []
         if is_unseen(part):
-            yield f"{heading}: {part['type']}, not shown", part["unseen"]
+            kind, text = mark_texts(part)
+            yield f"{heading}: {kind}", text
         else:
             yield f"{heading}: reasoning", part.get("text") or "(not shown)"
     if isinstance(error, str) and error not in "\n".join(texts):
@@ -339,9 +342,7 @@ def _text(part: Any) -> str:
 
 def content_text(parts: Iterable[Any]) -> str:
     """The parts of a content as one text, with marks in place of images and files."""
-    return "\n".join(
-        f"({part['type']}, not shown: {part['unseen']})" if is_unseen(part) else _text(part) for part in parts
-    )
+    return "\n".join(f"({': '.join(mark_texts(part))})" if is_unseen(part) else _text(part) for part in parts)
 
 
 def _called(call: Mapping[str, Any]) -> str:
@@ -412,3 +413,13 @@ def value_text(value: Any, name: str = "") -> str:
     if is_unseen(shown):
         return content_text([shown])
     return orjson.dumps(shown).decode() if isinstance(shown, dict) else str(shown)
+
+
+def image_urls(value: Any, largest: int) -> list[str]:
+    """The images of a value of an item as ``data:`` URLs of at most `largest` characters; none whose file is gone."""
+    urls = list[str]()
+    for mark in marks_in(_shown(value, "")):
+        if isinstance(mark, Image) and mark.header is not None:
+            with contextlib.suppress(OSError):
+                urls.append(mark.sent["url"])
+    return [url for url in urls if len(url) <= largest]

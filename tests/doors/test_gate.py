@@ -15,7 +15,7 @@ from servers import JudgeServer, judge_server
 KEYED = {"JUDGE_KEY": "sk-test"}
 CONTEXT = ["The shop takes goods back for 30 days."]
 CONFIG = """\
-settings: {timeout_seconds: 0.4}
+settings: {timeout_seconds: 60}
 tests:
   - id: refund
     input: {prompt: "ITEM-2 How long?", context: ["The shop takes goods back for 30 days."]}
@@ -123,7 +123,8 @@ def test_repeats_with_different_verdicts_are_flaky(here: Path, flags: tuple[str,
 
 
 def test_a_time_out_of_every_call(here: Path, judge: JudgeServer) -> None:
-    judge.always = {"hang": 3}
+    (here / "eval.yaml").write_text(CONFIG.replace("60", "0.4"), encoding="utf-8")
+    judge.always = {"hang": 600}
     done = ci(here, *live(judge), "--retries", "1")
     assert done.returncode == 2
     assert "could not be judged: 3 of 3 samples unscored (timeout 3)" in done.stdout
@@ -134,8 +135,8 @@ def test_a_time_out_of_half_of_the_calls(here: Path, judge: JudgeServer) -> None
     rows = [trace(request_id=f"t{at}", prompt=f"ITEM-{at} How long?") for at in range(2)]
     write_lines(here / "traces.jsonl", rows)
     tests = "".join(f"  - {{id: t{at}, expected: {{type: faithfulness}}}}\n" for at in range(2))
-    (here / "eval.yaml").write_text(f"settings: {{timeout_seconds: 0.4}}\ntests:\n{tests}", encoding="utf-8")
-    judge.faults = lambda body: {"hang": 3} if "ITEM-1" in body["messages"][-1]["content"] else None
+    (here / "eval.yaml").write_text(f"settings: {{timeout_seconds: 3}}\ntests:\n{tests}", encoding="utf-8")
+    judge.faults = lambda body: {"hang": 600} if "ITEM-1" in body["messages"][-1]["content"] else None
     done = ci(here, *live(judge), "--retries", "1", "--json", "result.json")
     assert done.returncode == 2
     statuses = [test["status"] for test in json.loads((here / "result.json").read_text())["tests"]]

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -210,10 +211,13 @@ def test_rows_come_back() -> None:
 
 
 class Both:
-    """A server that is the candidate and the judge: it answers ``ITEM-<n>`` and grades the answer to it."""
+    """A server that is the candidate and the judge: it answers ``ITEM-<n>`` and grades the answer to it.
 
-    def __init__(self, unreadable: int = 0, delay: float = 0.0) -> None:
-        self.unreadable, self.delay = unreadable, delay
+    It grades five; with `until`, it grades the next ones after that event.
+    """
+
+    def __init__(self, unreadable: int = 0, until: threading.Event | None = None) -> None:
+        self.unreadable, self.until = unreadable, until
         self.asked, self.graded = Counter[str](), Counter[str]()
 
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -223,9 +227,10 @@ class Both:
             self.asked[f"{body['model']} {number}"] += 1
             return {"content": f"Answer to ITEM-{number}."}
         self.graded[f"{body['model']} {number}"] += 1
+        held = {"until": self.until} if self.until and self.graded.total() > 5 else {}
         if self.unreadable and number % self.unreadable == 0:
-            return {"content": "Hmm.", "delay": self.delay}
-        return {"content": json.dumps({"explanation": f"as to {number}", "score": number % 3}), "delay": self.delay}
+            return {"content": "Hmm.", **held}
+        return {"content": json.dumps({"explanation": f"as to {number}", "score": number % 3}), **held}
 
 
 TASK = """
@@ -301,7 +306,8 @@ def test_inspect_eval_with_faults_then_again_then_a_rescore(tmp_path: Path, warm
 
 
 def test_a_killed_eval_pays_nothing_twice(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
-    both = Both(delay=0.3)
+    go = threading.Event()
+    both = Both(until=go)
     with judge_server(faults=both) as server:
         (tmp_path / "task.py").write_text(TASK.format(url=server.url, n=N), encoding="utf-8")
         words = ["inspect_ai", "eval", "task.py", *model(server.url), "--max-connections", "2"]
@@ -309,16 +315,17 @@ def test_a_killed_eval_pays_nothing_twice(tmp_path: Path, warm_lighteval: WarmPr
             [sys.executable, "-m", *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            deadline = time.monotonic() + 120
-            while both.graded.total() < 5 and time.monotonic() < deadline:
+            deadline = time.monotonic() + 300
+            while both.graded.total() < 6 and time.monotonic() < deadline:
                 time.sleep(0.02)
             in_flight = server.in_flight
             process.send_signal(signal.SIGKILL)
         finally:
             process.kill()
             process.wait()
+            go.set()
         before = both.graded.copy()
-        assert 5 <= before.total() < N
+        assert 5 < before.total() < N
         inspect_eval(tmp_path, server.url, warm=warm_lighteval)
         found = figures(last_log(tmp_path))
     assert found["coverage"][0] == 1

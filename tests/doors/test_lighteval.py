@@ -6,7 +6,6 @@ import json
 import math
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,19 +51,9 @@ def environ_of(place: Path, **changes: str) -> dict[str, str]:
 Start = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def start_cold(
-    *words: str, place: Path, out: str = "out", environ: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """`evalkit lighteval …` as a process of its own; litellm keeps a folder where it is started."""
-    return subprocess.run(
-        [sys.executable, "-m", "evalkit", "lighteval", *words, "--output-dir", str(place / out), "--save-details"],
-        cwd=place, env=environ or environ_of(place), capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
-
-
 @pytest.fixture
 def lighteval(warm_lighteval: WarmProcess) -> Start:
-    """`start_cold`, in a fork of a process that has loaded the libraries already."""
+    """`evalkit lighteval …` in a fork of a process that has loaded the libraries; runs of notebooks start cold."""
 
     def start(*words: str, place: Path, out: str = "out", environ: dict[str, str] | None = None) -> Any:
         options = ("--output-dir", str(place / out), "--save-details")
@@ -151,7 +140,7 @@ def test_a_second_run_asks_no_judge_and_with_the_flag_no_model_but_for_new_data(
     words = ["custom", "parrot", str(folder / "model.py"), "sums|0", "--custom-tasks", str(folder / "tasks.py")]
     with judge_server(always={"content": GOOD}) as judge:
         environ = environ_of(place, **scoring("judge", judge.url))
-        first = start_cold(*words, place=place, out="one", environ=environ)
+        first = lighteval(*words, place=place, out="one", environ=environ)
         assert first.returncode == 0, first.stderr[-2000:]
         asked, answered = len(judge.seen), (place / "calls.txt").read_text()
         other = lighteval(*words, place=place, out="other", environ=environ)
@@ -202,7 +191,8 @@ def test_what_is_wrong_is_one_clear_line_before_a_model_is_loaded(lighteval, cas
     assert not (tmp_path / "calls.txt").exists()
 
 
-def test_from_python_with_a_profile_and_read_back_as_tables(parts, tmp_path, monkeypatch):
+def test_from_python_with_a_profile_and_read_back_as_tables(parts, tmp_path, monkeypatch, warm_lighteval):
+    monkeypatch.setattr("evalkit.lighteval.lighteval_run.LIGHTEVAL", warm_lighteval.command("lighteval"))
     monkeypatch.chdir(tmp_path)
     for name, value in environ_of(tmp_path).items():
         monkeypatch.setenv(name, value)
@@ -244,23 +234,22 @@ def test_a_run_from_python_that_fails_says_why_and_where_its_log_is(parts, tmp_p
     assert "run.log" in str(problem.value)
 
 
-def test_the_plugin_module_works_by_its_path_in_plain_lighteval(parts, tmp_path):
+def test_the_plugin_module_works_by_its_path_in_plain_lighteval(parts, tmp_path, warm_lighteval):
     import evalkit
 
     plugin = Path(evalkit.__file__).parent / "lighteval" / "plugin.py"
     config = '{"judges": [{"judge_model_name": "strict", "judge_backend": "fake"}], "samples": 1}'
-    (tmp_path / "start.py").write_text(
+    code = (
         "import lighteval.tasks.tasks as own, pathlib\n"
         "import lighteval.tasks.registry as registry\n"
         "registry.Registry._load_from_files = staticmethod(lambda *_: {})\n"  # one of them fetches a file at import
         "registry.Registry._load_from_subdirs = staticmethod(lambda *_: {})\n"
         "from lighteval.__main__ import app\napp()\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "start.py"), "custom", "parrot", str(parts / "model.py"), "grounded_qa|0",
-         "--custom-tasks", str(plugin), "--output-dir", str(tmp_path / "out"), "--max-samples", "3"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
-        env=environ_of(tmp_path, EVALUATOR_SCORING_MODE="judge", EVALUATOR_SCORING_CONFIG=config),
+    done = warm_lighteval(
+        "-c", code, "custom", "parrot", str(parts / "model.py"), "grounded_qa|0", "--custom-tasks", str(plugin),
+        "--output-dir", str(tmp_path / "out"), "--max-samples", "3", folder=tmp_path,
+        environ=environ_of(tmp_path, EVALUATOR_SCORING_MODE="judge", EVALUATOR_SCORING_CONFIG=config),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert LightevalArtifacts.at(tmp_path / "out").results["grounded_qa|0"]["faithfulness_coverage"] == 1.0

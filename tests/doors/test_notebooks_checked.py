@@ -15,6 +15,7 @@ import pytest
 from page_blocks import blocks_of
 from places import ROOT
 from servers import judge_server
+from warm_process import OF_KERNEL, WarmProcess
 
 pytest.importorskip("ipykernel", reason="the notebook extra is not installed")
 nbformat = pytest.importorskip("nbformat", reason="nbval is not installed")
@@ -91,6 +92,14 @@ def test_a_cell_whose_output_is_not_compared_asserts_something() -> None:
 )
 def test_what_differs_from_run_to_run_is_not_stored(regenerate: Any, text: str, stored: str | None) -> None:
     assert regenerate.plain(text) == (text if stored is None else stored)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm_kernels() -> Iterator[None]:
+    """Kernels are forks of a process that has loaded the libraries."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", WarmProcess("kernels", OF_KERNEL).kernels())
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -66,12 +66,12 @@ class Shell:
             "MODEL_CALLS": str(place / "calls.txt"), "JUDGE_KEY": "sk-of-the-judge",
         }  # fmt: skip
 
-    def __call__(self, *words: str, code: int = 0, cold: bool = False) -> str:
-        return self.ended(*words, code=code, cold=cold).stdout
+    def __call__(self, *words: str, code: int = 0) -> str:
+        return self.ended(*words, code=code).stdout
 
-    def ended(self, *words: str, code: int = 0, cold: bool = False) -> subprocess.CompletedProcess[str]:
+    def ended(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         command = self._lighteval.command("lighteval")
-        done = evalkit(*words, folder=self.place, cold=cold, lighteval=command, **self._environ)
+        done = evalkit(*words, folder=self.place, lighteval=command, **self._environ)
         assert done.returncode == code, f"{words}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
         return done
 
@@ -179,7 +179,7 @@ def test_from_plugins_to_a_leaderboard(shell, tmp_path):
         (tmp_path / "jury.json").write_text(json.dumps({"judges": [judge, fake], "report_disagreement": True}))
         start = ["run", "start", "support-suite", "--model", "parrot=model.py", "--backend", "custom"]
         start += ["--max-samples", "4"]
-        shell(*start, cold=True)
+        shell(*start)
         assert not server.seen, "deterministic: nobody was asked"
         judged = ["--scoring-mode", "judge", "--scoring-config", "judge.json"]
         shell(*start, *judged)

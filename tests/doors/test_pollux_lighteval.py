@@ -7,7 +7,6 @@ import math
 import os
 import pickle
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pandas as pd
 import pytest
 from places import ROOT
 from servers import JudgeServer, judge_server
+from warm_process import WarmProcess
 
 pytest.importorskip("lighteval", reason="the extra lighteval is not installed")
 
@@ -119,7 +119,6 @@ def _write(folder: Path) -> None:
     assert module
     (folder / "pollux_tasks.py").write_text(module[1] + _DEAD, encoding="utf-8")
     (folder / "model.py").write_text(_MODEL, encoding="utf-8")
-    (folder / "run.py").write_text(_RUN, encoding="utf-8")
     (folder / "data").mkdir()
     lines = [
         json.dumps({"instruction": f"Вопрос №{at}", "reference_answer": "Да." if at % 2 else None}) for at in range(N)
@@ -139,7 +138,7 @@ def _pickled(url: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(tmp_path_factory: pytest.TempPathFactory, warm_lighteval: WarmProcess) -> Iterator[Ran]:
     folder = tmp_path_factory.mktemp("pollux")
     _write(folder)
     with judge_server(faults=_judge) as server:
@@ -156,10 +155,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
             "PYTHONUTF8": "1",
         }
-        done = subprocess.run(
-            [sys.executable, str(folder / "run.py"), str(folder)],
-            cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=240,
-        )  # fmt: skip
+        done = warm_lighteval("-c", _RUN, str(folder), folder=folder, environ=environment)
         printed = done.stdout + done.stderr
         assert done.returncode == 0, printed[-4000:]
         runs = [folder / "first", folder / "second"]

@@ -380,7 +380,7 @@ def test_processes_in_step_on_the_same_items_share_the_work_and_pay_once(tmp_pat
 
 
 def test_what_a_killed_process_was_asking_for_is_asked_by_another_at_once(tmp_path: Path) -> None:
-    with judge_server(always={"delay": 30, **REPLY}) as server:
+    with judge_server(always={"delay": 600, **REPLY}) as server:
         first = started(BESIDE, server.url, tmp_path, 4, 600)
         wait_for(server, 4)
         second = started(BESIDE, server.url, tmp_path, 4, 600)
@@ -395,7 +395,7 @@ def test_what_a_killed_process_was_asking_for_is_asked_by_another_at_once(tmp_pa
 
 
 def test_a_process_that_hangs_is_not_waited_for_longer_than_an_answer_may_take(tmp_path: Path) -> None:
-    with judge_server(always={"delay": 30, **REPLY}) as server:
+    with judge_server(always={"delay": 600, **REPLY}) as server:
         first = started(BESIDE, server.url, tmp_path, 2, 600, cold=True)
         try:
             wait_for(server, 2)

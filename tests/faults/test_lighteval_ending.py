@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 from servers import judge_server
+from warm_process import WarmProcess
 
 pytest.importorskip("lighteval")
 
@@ -31,11 +32,11 @@ def stop(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in sys.argv else stop)
-deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 inner = subprocess.Popen([sys.executable, "-c", deaf])
 print("pids", __import__("os").getpid(), inner.pid, flush=True)
 try:
-    time.sleep(60)
+    time.sleep(600)
 except KeyboardInterrupt:
     print("kept what was paid for", flush=True)
 """
@@ -45,7 +46,7 @@ from pathlib import Path
 from evalkit.runs.processes.child_process import Child
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with Child([sys.executable, *sys.argv[2:]], os.environ, Path(sys.argv[1]), grace_s=20) as child:
+with Child([sys.executable, *sys.argv[2:]], os.environ, Path(sys.argv[1]), grace_s=100) as child:
     for _ in child.follow():
         pass
 """
@@ -60,7 +61,7 @@ def is_running(pid: int) -> bool:
     return not state.strip().startswith("Z")
 
 
-def wait_for(what: object, seconds: float = 60.0) -> bool:
+def wait_for(what: object, seconds: float = 300.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if what():  # type: ignore[operator]
@@ -106,7 +107,7 @@ def test_a_second_ctrl_c_waits_for_nothing(tmp_path):
         time.sleep(0.5)
         assert is_running(pids[0]), "it is deaf to the first"
         parent.send_signal(signal.SIGINT)
-        parent.wait(15)  # less than the grace that the first has
+        parent.wait(80)  # less than the grace that the first has
         assert not any(map(is_running, pids))
 
 
@@ -139,7 +140,7 @@ metric.sample_level_fn.compute([ModelResponse(text=[f"ITEM-{n} "]) for n in rang
     ("number", "codes"), [(signal.SIGTERM, (143,)), pytest.param(signal.SIGINT, (1, 130, -signal.SIGINT))]
 )
 def test_a_signal_stops_all_criteria_and_keeps_what_is_in_flight(
-    tmp_path: Path, number: signal.Signals, codes: tuple[int, ...]
+    tmp_path: Path, warm_lighteval: WarmProcess, number: signal.Signals, codes: tuple[int, ...]
 ) -> None:
     """Criteria are judged in threads, which no signal reaches."""
     going = threading.Event()
@@ -149,7 +150,7 @@ def test_a_signal_stops_all_criteria_and_keeps_what_is_in_flight(
 
     with judge_server(faults=held) as server:
         child = subprocess.Popen(
-            [sys.executable, "-c", POLLUX, server.url, str(tmp_path / "cache")],
+            warm_lighteval.command("-c", POLLUX, server.url, str(tmp_path / "cache")),
             stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         try:
@@ -162,7 +163,7 @@ def test_a_signal_stops_all_criteria_and_keeps_what_is_in_flight(
             ):
                 said += line
             going.set()
-            rest = child.communicate(timeout=100)[1]  # what is sent from now on would come after ten minutes
+            rest = child.communicate(timeout=300)[1]  # what is sent from now on would come after ten minutes
         finally:
             child.kill()
             child.wait()

@@ -46,6 +46,8 @@ def _ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_raylet_start_wait_time_s", "300")  # a busy machine takes long to start Ray
+        patch.setenv("RAY_enable_worker_prestart", "0")  # workers that get no task cost two seconds each
+        patch.setenv("RAY_prestart_worker_first_driver", "0")
         ray.init(
             num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, log_to_driver=False,
             _node_ip_address="127.0.0.1",

@@ -8,8 +8,6 @@ import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -205,18 +203,11 @@ def settings(place: Path, url: str) -> dict[str, str]:
 
 
 def run(
-    warm: WarmProcess | None, place: Path, url: str, *words: str, code: int = 0
+    warm: WarmProcess, place: Path, url: str, *words: str, code: int = 0
 ) -> tuple[dict[tuple[str, ...], list[str]], str]:
-    """The rows of the table by model, task and figure, and all that was written; without `warm`, by a new process."""
+    """The rows of the table by model, task and figure, and all that was written."""
     given = ["lighteval", "eval", *words, "--model-base-url", url, "--display", "none"]
-    environ = environment(**settings(place, url))
-    if warm is not None:
-        done = warm(*given, folder=place, environ=environ, timeout_s=400)
-    else:
-        done = subprocess.run(
-            [sys.executable, "-m", "evalkit", *given],
-            cwd=place, env=environ, capture_output=True, text=True, timeout=400, check=False,
-        )  # fmt: skip
+    done = warm(*given, folder=place, environ=environment(**settings(place, url)), timeout_s=400)
     assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("openai/", "mockllm/"))]
     return {tuple(row[:3]): row[3:] for row in rows if len(row) == 7}, done.stdout + done.stderr
@@ -421,18 +412,18 @@ _NEEDS = {"aa_omniscience": "a grader at Hugging Face", "ifeval": "langdetect", 
           "ifbench_multiturn": "langdetect, spacy"}  # fmt: skip
 
 
-def test_all_of_lightevals_own_tasks_run_with_their_own_rows(tmp_path: Path) -> None:
+def test_all_of_lightevals_own_tasks_run_with_their_own_rows(warm_lighteval: WarmProcess, tmp_path: Path) -> None:
     support = str(Path(lighteval_rows.__file__).parent)
-    listed = subprocess.run(
-        [sys.executable, "-c", LIST, str(tmp_path)], capture_output=True, text=True, check=False, timeout=240,
-        env=environment(HF_HUB_OFFLINE="1", PYTHONPATH=os.pathsep.join([str(ROOT), support])),
+    listed = warm_lighteval(
+        "-c", LIST, str(tmp_path), folder=tmp_path,
+        environ=environment(HF_HUB_OFFLINE="1", PYTHONPATH=os.pathsep.join([str(ROOT), support])),
     )  # fmt: skip
     names = next((line.split()[1:] for line in listed.stdout.splitlines() if line.startswith("TASKS")), [])
     assert len(names) == 122, listed.stderr[-3000:]
     run_names = [name for name in names if name not in _NEEDS]
     with judge_server(faults=lighteval_rows.answer) as server:
         words = ["openai/gpt-4o", ",".join(run_names), "--log-dir", "logs"]
-        rows, said = run(None, tmp_path, server.url, *words)
+        rows, said = run(warm_lighteval, tmp_path, server.url, *words)
     figures = {(task, figure): values for (_, task, figure), values in rows.items()}
     assert {task for task, _ in figures if not task.endswith(":_average")} == set(run_names)
     assert len(figures) == len(run_names) + len({task.partition(":")[0] for task, _ in figures if ":_" in task})

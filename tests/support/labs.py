@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +71,11 @@ def wait_for_server(url: str, process: subprocess.Popen[bytes], log: Path) -> No
 
 
 @contextmanager
-def running_lab(root: Path, command: Sequence[str] = _KERNEL) -> Iterator[Lab]:
-    """A JupyterLab whose settings, kernels and state all lie in `root`; `command` starts the installed ipykernel."""
+def running_lab(root: Path, starts: Callable[[str], Sequence[str]] = lambda _: _KERNEL) -> Iterator[Lab]:
+    """A JupyterLab whose settings, kernels and state all lie in `root`.
+
+    `starts` is the command that starts the ipykernel of a folder, or the installed one for an empty name.
+    """
     work = root / "work"
     work.mkdir()
     with socket.socket() as probe:
@@ -84,14 +87,15 @@ def running_lab(root: Path, command: Sequence[str] = _KERNEL) -> Iterator[Lab]:
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     folders = {name: str(root / name) for name in ("config", "data", "runtime", "ipython", "workspaces")}
     kernels = root / "data" / "kernels"
-    _name_kernel(kernels / "python3", command)
+    _name_kernel(kernels / "python3", starts(""))
     for folder in sorted(KERNELS.glob("*")):
-        _name_kernel(kernels / folder.name, _KERNEL, str(folder))
+        _name_kernel(kernels / folder.name, starts(str(folder)), str(folder))
     environment = {
         **os.environ,
         "JUPYTER_TOKEN": token,
         "JUPYTER_CONFIG_DIR": folders["config"],
         "JUPYTER_DATA_DIR": folders["data"],
+        "JUPYTER_PATH": folders["data"],  # else the kernels of a virtual environment come first
         "JUPYTER_RUNTIME_DIR": folders["runtime"],
         "IPYTHONDIR": folders["ipython"],
         "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
@@ -187,7 +191,7 @@ class Notebook:
             self._bounded(f"({self.INSTEAD})({json.dumps(path)})")
         else:
             self.page.goto(f"{self.lab.base}/doc/tree/{path}?reset&token={self.lab.token}")
-            self.page.wait_for_function("() => !!window.jupyterapp")
+            self.page.wait_for_function("() => !!window.jupyterapp", polling=100)
             self._bounded("window.jupyterapp.restored")
         self.page.locator(".jp-NotebookPanel").wait_for()
         self.idle()
@@ -196,7 +200,7 @@ class Notebook:
     def idle(self) -> None:
         """Until the kernel is there and does nothing; where it never is, what is known of it is told."""
         try:
-            self.page.wait_for_function(self.IDLE)
+            self.page.wait_for_function(self.IDLE, polling=100)  # not with each frame that is drawn
         except Exception as late:
             late.add_note(f"{self.page.evaluate(self.STATE)}; {self.lab.log.read_text()[-2000:]}")
             raise

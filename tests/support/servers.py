@@ -128,7 +128,7 @@ class JudgeServer:
         return web.json_response({"object": "list", "data": [{"id": name} for name in self.models]})
 
     def completion(self, body: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
-        text = body["messages"][-1]["content"]
+        text = str(body["messages"][-1]["content"])
         item = re.search(r"ITEM-(\d+)", text)
         self.paid.append(item[0] if item else "")
         n = min(body.get("n", 1), step.get("choices", 100))

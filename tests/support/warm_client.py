@@ -32,7 +32,8 @@ def main(place: str, words: list[str]) -> int:
     with socket.socket(socket.AF_UNIX) as asked:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda one, _: asked.send(bytes([one])))
-        here = {"words": words, "folder": str(Path.cwd()), "environ": dict(os.environ), "lighteval": ()}
+        here = {"words": words, "folder": str(Path.cwd()), "environ": dict(os.environ)}
+        here["lighteval"] = json.loads(os.environ.get("WARM_LIGHTEVAL", "[]"))
         return int(ask(asked, place, here, (0, 1, 2)) or 70)  # without an answer: no code that evalkit has
 
 

@@ -2,7 +2,7 @@
 
 All workers of a run of tests share it; it ends with the run.
 What they read once at their start, such as `HF_HOME`, is that of this process; `HF_DATASETS_CACHE` is the fork's own.
-LightEval is imported in the fork, with the fork's own environment.
+What of LightEval reads its environment is imported in the fork.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from warm_client import ask
 
@@ -46,7 +47,8 @@ OF_KERNEL = (
 OF_LIGHTEVAL = (
     "torch", "transformers", "datasets", "accelerate", "litellm", "litellm.caching.caching", "sklearn.metrics", "nltk",
     "scipy.stats", "inspect_ai", "textual", "huggingface_hub.inference._client", "pandas", "aenum", "git",
-    "transformers.models.llama.modeling_llama", "transformers.generation.utils",
+    "transformers.models.llama.modeling_llama", "transformers.generation.utils", "latex2sympy2_extended", "diskcache",
+    "lighteval.metrics",
 )  # fmt: skip
 
 
@@ -66,6 +68,7 @@ def main() -> None:
         with suppress(ImportError):
             importlib.import_module(name)
     gc.freeze()  # forks share the memory
+    gc.get_freeze_count = lambda: 1  # to count a million objects takes longer than many a fork
     with socket.socket(fileno=os.dup(0)) as listener:
         while _is_running(run):
             with suppress(ChildProcessError):
@@ -125,9 +128,15 @@ def _run(request: dict, streams: list[int]) -> None:
             sys.stdout.reconfigure(write_through=True)
         if "datasets" in sys.modules and "HF_DATASETS_CACHE" in os.environ:
             sys.modules["datasets"].config.HF_DATASETS_CACHE = Path(os.environ["HF_DATASETS_CACHE"])
+        if "ipykernel_launcher" in request["words"]:
+            import pandas as pd
+
+            pd.options.display.max_columns = 20  # as where pandas is imported in a kernel
         if request["lighteval"]:
+            from evalkit.runs.processes import lighteval_command
             from evalkit.runs.run.runner import Runner
 
+            lighteval_command.LIGHTEVAL = tuple(request["lighteval"])
             Runner.__init__.__kwdefaults__["command"] = request["lighteval"]
         code = _start(request["words"])
     except SystemExit as end:
@@ -167,9 +176,12 @@ def _start(words: list[str]) -> int:
 
 
 class WarmProcess:
-    """Starts commands `evalkit …` by forks of the one process of this name, which has loaded these libraries."""
+    """Starts commands `evalkit …` by forks of the one process of this name, which has loaded these libraries.
 
-    def __init__(self, name: str, libraries: Sequence[str]) -> None:
+    They are looked for in `path` first.
+    """
+
+    def __init__(self, name: str, libraries: Sequence[str], path: str = "") -> None:
         self._folder, self._numbers = Path(tempfile.gettempdir(), f"evalkit-{_RUN}-{name}"), count(1)
         self._place = str(self._folder / "asked")
         self.hub = self._folder / "hf" / "hub"
@@ -179,12 +191,13 @@ class WarmProcess:
             while not Path(self._place).exists():
                 time.sleep(0.01)
         else:
-            self._start(libraries)
+            self._start(libraries, path)
 
-    def _start(self, libraries: Sequence[str]) -> None:
+    def _start(self, libraries: Sequence[str], path: str) -> None:
         folder, making = self._folder, str(self._folder / "making")
         own = {"HOME": str(folder), "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
         own |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "TOKENIZERS_PARALLELISM": "false"}
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
         (folder / "log").touch()
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(making)
@@ -202,6 +215,20 @@ class WarmProcess:
         the fork as well; SIGSTOP stops the small process alone.
         """
         return [sys.executable, "-I", str(Path(__file__).with_name("warm_client.py")), self._place, *words]
+
+    def kernel(self, lighteval: Sequence[str] = ()) -> dict[str, Any]:
+        """What Jupyter starts as the kernel `python3`: a fork, which starts this command for LightEval."""
+        argv = [*self.command("-m", "ipykernel_launcher"), "-f", "{connection_file}"]
+        named = {"display_name": "python3", "language": "python", "env": {"WARM_LIGHTEVAL": json.dumps(lighteval)}}
+        return {"argv": argv, **named}
+
+    def kernels(self) -> str:
+        """A folder for JUPYTER_PATH, with this kernel."""
+        folder = self._folder / f"jupyter-{os.getpid()}-{next(self._numbers)}"
+        spec = folder / "kernels" / "python3"
+        spec.mkdir(parents=True)
+        (spec / "kernel.json").write_text(json.dumps(self.kernel()))
+        return str(folder)
 
     def __call__(
         self,

@@ -12,7 +12,7 @@ from evalkit.core.reply_keys import canonical_json
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.providers.batch_interface import batch_share
-from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.prices import most_image_tokens, price_of
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request, shares_bill
 from evalkit.errors import ConfigError
 
@@ -32,12 +32,18 @@ def longest_reply(judge: Judge) -> int:
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The maximum US$ of a request for `n` replies: each byte of the prompt is a token, each reply has full length."""
     prompt, judge = request.prompt, request.judge
-    extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
+    extra = image_tokens(request)
+    extra += len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
     if judge.params:  # tools are read as prompt, and each reply of best_of is written in full
         extra += len(canonical_json(dict(judge.params)))
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
     return ((prompt.n_bytes + extra) * price[0] + n * longest_reply(judge) * price[1]) / 1e6
+
+
+def image_tokens(request: Request) -> int:
+    """The most tokens that the images of a request are billed as."""
+    return sum(most_image_tokens(request.judge, image) for image in request.prompt.images)
 
 
 def expected_price(
@@ -64,7 +70,9 @@ def expected_price(
 
     def by_tokens(request: Request, n: int, *, one_bill: bool) -> float:
         length = mean or TOKENS_PER_CRITERION * max(1, len(request.prompt.together))
-        prompts_usd = upper_bound(request, 0, price) / BYTES_PER_TOKEN * (1 if one_bill else n)
+        images_usd = image_tokens(request) * price[0] / 1e6
+        texts_usd = (upper_bound(request, 0, price) - images_usd) / BYTES_PER_TOKEN
+        prompts_usd = (texts_usd + images_usd) * (1 if one_bill else n)
         return prompts_usd + n * min(length, judge.max_tokens or math.inf) * price[1] / 1e6
 
     on_same, costs = {request.parts.input_hash: request for request in requests}, dict[tuple[int, str], list[float]]()

@@ -20,7 +20,7 @@ from evalkit.core.prompts_and_replies import TOO_LONG, Failure, Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.settings import CONCURRENCY, Options
 from evalkit.engine.cache.batch_tickets import IN_BATCH
-from evalkit.engine.calls.budget import Budget, upper_bound
+from evalkit.engine.calls.budget import Budget, image_tokens, upper_bound
 from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetError, Outcome, PendingCall, Progress
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retries_and_breaker import EMPTY, IN_FLIGHT, REASONS, Breaker, FirstReplies
@@ -270,7 +270,11 @@ class Workers:
         spent, sent = 0.0, False
         try:
             if options.tokens_per_minute is not None:
-                tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
+                tokens = (
+                    request.prompt.n_bytes // 4
+                    + image_tokens(request)
+                    + len(request.keys) * (self.judge.max_tokens or 0)
+                )
             with self._wakeable:
                 await self._limiter.enter(self.concurrency)
             try:

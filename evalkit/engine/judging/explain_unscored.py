@@ -33,7 +33,8 @@ ADVICE = {
     "max_tokens or the rubric's limits, or ask a model with a larger context. The refusal is stored: where the "
     "server's own limit was raised, judge again with refresh='unscored' (--refresh unscored)",
     "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",
-    "unseen_image": "no judge was asked, because the item holds an image, which judges cannot be shown yet",
+    "unseen_image": "the item holds an image that this judge is not shown: the warning of `judge` says why, and what "
+    "to do",
     "unseen_file": "no judge was asked, because the item holds a recording or a file; write its content as text",
     "not_asked": "the imported table has no judgment here; votes leave it out",
 }

@@ -87,8 +87,8 @@ def judge(
         One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping. ``"none"`` replays the stored replies of
         the profile's judges, offline.
     samples
-        Samples per judge and item, from 1 to 1000 (default 3). Offline, the default uses all recorded replies,
-        however many each item has.
+        Samples per judge and item, from 1 to 1000 (default 3, of decision models 1). Offline, the default uses all
+        recorded replies, however many each item has.
     template
         The template of judges that have none of their own, instead of the rubric's.
     criteria_per_call
@@ -106,7 +106,7 @@ def judge(
     on_missing
         An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
         asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is
-        a value. (An item with an image in an input is always skipped: ``error = "unseen_image"``.)
+        a value. (An item with an image is unscored for judges that are shown none: ``error = "unseen_image"``.)
     offline
         Never open a connection. A missing reply becomes a row with ``error = "cache_miss"`` or, with
         ``on_miss="raise"``, a `CacheMiss` that shows the key field that differs.

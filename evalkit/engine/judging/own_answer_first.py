@@ -23,6 +23,7 @@ from evalkit.rubrics.inputs import BEFORE_ANSWER, question_of
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompt_builder import PromptBuilder
+from evalkit.tables.message_files import unseen
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ def first_stage(worklist: Worklist, rows: Sequence[int] | None = None) -> Workli
     if not judges or not questions:
         return None
     frame = pd.DataFrame({"item_id": pd.array(list(questions), dtype="str")})
+    with_images = frozenset(number for number, inputs in enumerate(questions.values()) if unseen([*inputs.values()]))
     return replace(worklist, spec=_first_spec(spec, judges), items=frame, inputs=list(questions.values()),
-                   ids=list(questions), skipped={})  # fmt: skip
+                   ids=list(questions), skipped={}, with_images=with_images)  # fmt: skip
 
 
 def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
@@ -62,7 +64,7 @@ def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
         answered = {"name": OWN_ANSWER, "level": "nominal", "scale": {"answered": "", "not answered": ""}}
         rubric = Rubric(id=template.name, inputs=inputs, criteria=[answered], template=template.label)
         builders.append(_FirstPrompts(rubric, template, _read))
-    first_judges = tuple(spec.judges[number].replace(score=None) for number in judges)
+    first_judges = tuple(spec.judges[number].replace(score=None, samples=None) for number in judges)
     return replace(
         spec, rubric=builders[0].rubric, judges=first_judges, samples=1, exact=True,
         prompt_builders=tuple(builders), profile=None, criteria_per_call=1, inputs={}, commits=False,

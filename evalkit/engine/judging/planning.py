@@ -224,14 +224,14 @@ def plan_worklist(
 def _planned(work: Worklist, options: Options) -> Plan:
     takes_recorded, cache, refresh = options.recorded == "use", options.cache, options.refresh
     store, judges = ReplyStore.open(cache), work.spec.judges
-    stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
+    stored = StoredReplies(work, store, takes_recorded)
     n_cached, cached = Counter[int](), [list[int]() for _ in judges]
     missing: dict[int, bytes] = {}
     repairs: Repairs | None = None
     asks_again = refresh is not False or work.spec.per_item
 
     def judge_of(row: int) -> int:
-        return row // per_judge % len(judges)
+        return work.place(row)[2]
 
     def count(row: int, value: bytes) -> bool:
         """Count a stored reply, and tell whether it may have broken off."""
@@ -269,7 +269,7 @@ def _planned(work: Worklist, options: Options) -> Plan:
         to_call[judge_of(row)].append(row)
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
-        (judge.name, work.n_asked // len(judges), n_cached[number], n_recorded[number], in_batch[number],
+        (judge.name, work.n_asked_of(number), n_cached[number], n_recorded[number], in_batch[number],
          len(to_call[number]),
          *_prices(work, store, number, to_call[number], cached[number], rendered,
                   repairs.requests_of(work, number) if repairs else [], repairs=options.repair is not False))
@@ -279,7 +279,7 @@ def _planned(work: Worklist, options: Options) -> Plan:
     n_requests = sum(_n_requests(work, store, judge, rows) for judge, rows in zip(judges, to_call, strict=True))
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), refresh, cache)
     n_skipped, n_to_repair = (len(work.skipped), work.n_unseen), len(repairs.rows) if repairs else 0
-    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first, n_to_repair)
+    return Plan(table, len(work.inputs), work.n_unique, store.where, *n_skipped, n_requests + n_first, n_to_repair)
 
 
 def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:

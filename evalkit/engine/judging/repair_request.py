@@ -233,7 +233,7 @@ def _stage(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> 
     """The work list that asks one judge about these replies on one criterion."""
     spec, scale = worklist.spec, worklist.spec.rubric.criteria[criterion].scale
     builder = repair_prompts(scale, spec.rubric.criteria[criterion].level)
-    ids, judge_of_repairs = [digest(text) for text in texts], spec.judges[judge]
+    ids, judge_of_repairs = [digest(text) for text in texts], spec.judges[judge].replace(samples=None)
     if judge_of_repairs.max_tokens is not None:  # an object is longer than a number
         judge_of_repairs = judge_of_repairs.replace(max_tokens=max(judge_of_repairs.max_tokens, _LEAST_TOKENS))
     stage_spec = replace(
@@ -241,4 +241,5 @@ def _stage(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> 
         profile=None, criteria_per_call=1, inputs={}, commits=False,
     )  # fmt: skip
     return replace(worklist, spec=stage_spec, items=pd.DataFrame({"item_id": pd.array(ids, dtype="str")}),
-                   inputs=[{"reply": text} for text in texts], ids=ids, skipped={}, own={}, alone=set())  # fmt: skip
+                   inputs=[{"reply": text} for text in texts], ids=ids, skipped={}, with_images=frozenset(),
+                   own={}, alone=set())  # fmt: skip

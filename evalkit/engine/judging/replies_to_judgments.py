@@ -222,7 +222,6 @@ class Columns(VerdictColumns):
         """
         if not len(rows):
             return
-        *_, n_orders, n_samples = self._worklist.shape
         is_distributed = self._distributions is not None
         replies = [orjson.loads(value) for value in values]
         for row in rows if self.unread or self._repairs else ():
@@ -233,7 +232,7 @@ class Columns(VerdictColumns):
             reader, parsed = self.parsed(row, reply)
             code, explanation, error, _ = parsed
             if error is None:
-                flip = n_orders == 2 and row // n_samples % 2 == 1
+                flip = self._worklist.place(row)[3] == 1
                 verdict = self._distributed(row, reply, parsed, reader, flip=flip) if is_distributed else None
                 verdicts.append(verdict or reader.verdict(code, flip))
             else:
@@ -279,31 +278,32 @@ class Columns(VerdictColumns):
 
     def parsed(self, row: int, reply: Mapping[str, Any]) -> tuple[CodeReader, Parsed]:
         """The reader of a row, and what it reads in a stored reply."""
-        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
-        by_judge, n_cells = n_orders * n_samples, n_criteria * n_judges
-        cell = row // by_judge % n_cells
-        reader, criterion = self._readers[cell], self._worklist.spec.rubric.criteria[cell // n_judges]
+        reader, (item, number, judge, *_) = self._reader(row), self._worklist.place(row)
+        criterion = self._worklist.spec.rubric.criteria[number]
         if criterion.steps_of:
-            builder = self._worklist.spec.prompt_builders[cell % n_judges]
-            reader = self._code_reader(criterion.of_item(self._worklist.inputs[row // (by_judge * n_cells)]), builder)
+            builder = self._worklist.spec.prompt_builders[judge]
+            reader = self._code_reader(criterion.of_item(self._worklist.inputs[item]), builder)
         if self._worklist.spec.per_item:
             reader = self._reader_of_requirement(row, reader)
         if reply.get("finish_reason") == TOO_LONG:
             return reader, Parsed(None, "", "too_long")
         if reader.own is None:
             return reader, reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
-        return reader, reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
+        return reader, reader.own(reply, self._worklist.inputs[item])
+
+    def _reader(self, row: int) -> CodeReader:
+        _, criterion, judge, *_ = self._worklist.place(row)
+        return self._readers[criterion * len(self._worklist.spec.judges) + judge]
 
     def repair(self, rows: Sequence[int], key: bytes, reply: Mapping[str, Any], parsed: Parsed, source: str) -> None:
         """Give these rows the verdict that their judge says their reply gives, if it is one."""
-        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
         usd = reply.get("cost_usd")
         for row in rows:
             is_scored = parsed.code is not None
             self._repairs[row] = key.hex(), source, math.nan if usd is None else usd, is_scored
             if is_scored:
-                reader = self._readers[row // (n_orders * n_samples) % (n_criteria * n_judges)]
-                self.put([row], [reader.verdict(parsed.code, n_orders == 2 and row // n_samples % 2 == 1)])
+                is_swapped = self._worklist.place(row)[3] == 1
+                self.put([row], [self._reader(row).verdict(parsed.code, is_swapped)])
                 self._texts["explanation"].append((np.array([row]), pd.array([parsed.explanation], dtype="str")))
             self.unread.pop(row)
 
@@ -427,18 +427,17 @@ class Columns(VerdictColumns):
     def table(self, kept: np.ndarray[Any, Any] | None = None) -> pd.DataFrame:
         """The judgments table, or only the rows that are `kept`; it can be made only once."""
         worklist, spec, rubric = self._worklist, self._worklist.spec, self._worklist.spec.rubric
-        n_items, n_criteria, n_judges, n_orders, n_samples = worklist.shape
-        n, n_asks = worklist.n_rows, n_orders * n_samples
-        per_criterion = n_judges * n_asks
-        weights = np.repeat([judge.weight for judge in spec.judges], n_asks)
+        n, n_items, n_criteria = worklist.n_rows, len(worklist.inputs), len(rubric.criteria)
+        numbers, orders, samples = zip(*worklist.slots, strict=True)
+        per_criterion, judges = len(numbers), [spec.judges[number] for number in numbers]
         columns: dict[str, Any] = {
             "rubric": _repeated([rubric.id], 1, n),
             "rubric_version": _repeated([rubric.label], 1, n),
             "item_id": worklist.items["item_id"].array.take(np.repeat(np.arange(n_items), n_criteria * per_criterion)),
             "criterion": _repeated(rubric.names, per_criterion, n),
-            "judge": _repeated([judge.name for judge in spec.judges], n_asks, n),
-            "order": _repeated(spec.orders, n_samples, n),
-            "sample": np.tile(np.arange(n_samples), n // n_samples),
+            "judge": _repeated([judge.name for judge in judges], 1, n),
+            "order": _repeated([spec.orders[order] for order in orders], 1, n),
+            "sample": np.tile(samples, n_items * n_criteria),
             **self.columns(),
             "explanation": self._text("explanation"),
             "source": _categorical(self._source, _SOURCES),
@@ -447,7 +446,7 @@ class Columns(VerdictColumns):
             "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
             "cost_usd": self.cost,
             "latency_s": self._latency,
-            "weight": np.tile(weights, n_items * n_criteria),
+            "weight": np.tile([judge.weight for judge in judges], n_items * n_criteria),
             "key": self._text("key"),
             "level": _repeated([criterion.level for criterion in rubric.criteria], per_criterion, n),
             "scale": _repeated([criterion.scale.to_json() for criterion in rubric.criteria], per_criterion, n),

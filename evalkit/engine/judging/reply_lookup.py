@@ -85,7 +85,7 @@ class StoredReplies:
 
     def recorded_samples(self) -> int:
         """The maximum number of samples recorded for any item, searched for by doubling."""
-        samples = self.worklist.spec.samples
+        samples = max(self.worklist.spec.counts)
         while True:
             samples *= 2
             wide = replace(self, worklist=self.worklist.with_samples(samples))
@@ -229,10 +229,10 @@ def look_up(
         missing |= (again := _asked_alone(stored, options, columns, missing))
         missing = {row: key for row, key in sorted(missing.items()) if not (options.offline and row in again)}
     if options.offline and not worklist.spec.exact and columns.recorded.any():
-        samples = max(worklist.spec.samples, stored.recorded_samples())
+        samples = max(*worklist.spec.counts, stored.recorded_samples())
         stored = replace(stored, worklist=worklist.with_samples(samples))
         columns, missing = _read(stored, options)
-        shown_rows = _shown_rows(stored.worklist, columns, missing, worklist.spec.samples)
+        shown_rows = _shown_rows(stored.worklist, columns, missing, worklist.spec.counts)
         missing = {row: key for row, key in missing.items() if shown_rows[row]}
     elif not options.offline and (refresh == "unscored" or columns.broke_off):
         broken = _worth_asking(stored, columns.broke_off, logging.DEBUG if is_plan else logging.WARNING)
@@ -245,11 +245,10 @@ def look_up(
         )
         missing = dict(sorted((missing | again).items()))
     n_stored = stored.worklist.n_rows - len(missing)
-    if worklist.skipped:
-        unskipped = stored.worklist.without_skipped(missing)
-        skipped = [row for row in missing if row not in unskipped]
-        columns.fail(skipped, None, [worklist.skipped[stored.worklist.place(row)[0]] for row in skipped])
-        missing = unskipped
+    if worklist.skipped or worklist.with_images:
+        reasons = {row: reason for row in missing if (reason := stored.worklist.reason_of(row)) is not None}
+        columns.fail(list(reasons), None, list(reasons.values()))
+        missing = {row: key for row, key in missing.items() if row not in reasons}
     return Lookup(stored, options, columns, missing, frozenset(again), newer_than, n_stored, shown_rows,
                   to_repair=frozenset(to_repair))  # fmt: skip
 
@@ -326,24 +325,22 @@ def _rows_again(worklist: Worklist, missing: Collection[int], unscored: Collecti
     return {row: key for row, key in keys.items() if row in unscored}
 
 
-def _cells(worklist: Worklist, columns: Columns, missing: Collection[int]) -> tuple[Bools, Bools]:
-    """By item, criterion, judge, order and sample: whether there is a reply, and whether it was recorded."""
-    has_reply = np.ones(worklist.n_rows, dtype=bool)
-    has_reply[list(missing)] = False
-    return has_reply.reshape(worklist.shape), columns.recorded.reshape(worklist.shape)
-
-
-def _shown_rows(worklist: Worklist, columns: Columns, missing: Collection[int], samples: int) -> Bools:
+def _shown_rows(worklist: Worklist, columns: Columns, missing: Collection[int], counts: Sequence[int]) -> Bools:
     """For judges with recorded replies the samples that are stored, or one row with `cache_miss`.
 
-    For pairs that is one row for each order in which the judge has replies to another item.
+    For pairs that is one row for each order in which the judge has replies to another item. `counts` are the samples of
+    the other judges; the work list has the same number of each.
     """
-    has_reply, recorded = _cells(worklist, columns, missing)
+    spec = worklist.spec
+    shape = len(worklist.inputs), len(spec.rubric.criteria), len(counts), len(spec.orders), spec.samples
+    has_reply = np.ones(worklist.n_rows, dtype=bool)
+    has_reply[list(missing)] = False
+    has_reply, recorded = has_reply.reshape(shape), columns.recorded.reshape(shape)
     is_sampled = np.asarray(has_reply.any(axis=(0, -1)))
     is_sampled[..., 0] |= ~is_sampled.any(axis=-1)
     is_shown = has_reply.copy()
     is_shown[..., 0] |= is_sampled & ~has_reply.any(axis=-1)
-    default = np.arange(has_reply.shape[-1]) < samples
+    default = np.arange(spec.samples) < np.array(counts)[:, np.newaxis, np.newaxis]
     by_judge = np.asarray(recorded.any(axis=(0, 1, 3, 4)))[:, np.newaxis, np.newaxis]
     return np.where(by_judge, is_shown, default).reshape(-1)
 
@@ -364,8 +361,8 @@ def miss_offline(lookup: Lookup) -> None:
     if not store.database.n_bytes():
         _log.warning("the cache %s does not exist: check cache= (--cache) or EVALKIT_CACHE", store.place)
     if lookup.kept is None and lookup.columns.recorded.any():
-        has_reply, recorded = _cells(worklist, lookup.columns, lookup.missing)
-        n_missing = int((~has_reply & recorded.any(axis=(-1, -2), keepdims=True)).sum())
+        recorded = {worklist.place(int(row))[:3] for row in np.flatnonzero(lookup.columns.recorded)}
+        n_missing = sum(worklist.place(row)[:3] in recorded for row in lookup.missing)
         if n_missing:
             warnings.warn(
                 f"{n_missing} of {counted(worklist.n_rows, 'reply', 'replies')} are missing (cache_miss), because "

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from evalkit.core.formatting import span
 from evalkit.core.judge_settings import JUDGE_SETTINGS, fields_of
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import ON_MISSING, OnMissing
@@ -38,7 +39,7 @@ from evalkit.rubrics.prompt_builder import PromptBuilder, Template, decision_tem
 from evalkit.rubrics.rubric import OWN_CRITERIA
 
 DEFAULT_SAMPLES = 3
-"""Samples by default, unless all judges are decision models, which draw nothing: then 1."""
+"""Samples by default; see `default_samples`."""
 _DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
 
 _NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
@@ -57,7 +58,7 @@ class Spec:
     prompt_builders
         For each judge the rubric with the template it gets.
     samples
-        Samples per judge, item, criterion and order.
+        Samples per item, criterion and order, of judges without a number of their own (see `counts`).
     profile
         The profile that was used, if any.
     exact
@@ -88,6 +89,16 @@ class Spec:
     on_missing: OnMissing = "raise"
     criteria_per_call: int | str = 1
     commits: bool = False
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """For each judge its samples per item, criterion and order."""
+        return tuple(judge.samples or self.samples for judge in self.judges)
+
+    def with_samples(self, samples: int) -> Spec:
+        """The same with so many samples of each judge."""
+        judges = tuple(judge.replace(samples=None) for judge in self.judges)
+        return replace(self, samples=samples, judges=judges)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -149,7 +160,7 @@ class Spec:
             A judge or several, as `Judge.of` takes them; None takes those of the profile, and so does
             ``"none"``, by which callers mean that no judge is to be called.
         samples
-            From 1 to 1000; None takes the profile's, else 3.
+            From 1 to 1000; None takes the profile's, else 3, and 1 of decision models.
         template
             A template for all judges that name none of their own.
         rules
@@ -221,17 +232,20 @@ class Spec:
         judges, prompt_builders = _panel(
             settings.get("judges"), settings["template"], rubric, templates or {}, of_rubric=of_rubric
         )
-        if settings.source("samples") == "default" and all(judge.decides for judge in judges):
-            settings = settings.changed("samples", 1)
+        if settings.source("samples") == "default":
+            n_samples, judges = default_samples(judges)
+            settings = settings.changed("samples", n_samples)
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
         settings.update({name: getattr(rules, name) for name in RULE_NAMES if name in settings})
-        reasons = {judge.name: why_alike(judge.provider, judge.temperature, judge.params) for judge in judges}
+        several = [judge for judge in judges if (judge.samples or samples) > 1]
+        reasons = {judge.name: why_alike(judge.provider, judge.temperature, judge.params) for judge in several}
         cold = [name for name, why in reasons.items() if why]
-        if cold and samples > 1:
+        if cold:
             why = " and ".join(dict.fromkeys(filter(None, reasons.values())))
+            counts = span(judge.samples or samples for judge in several if judge.name in cold)
             warnings.warn(
-                f"the {samples} samples of {listed(cold)} will be alike and show no spread, because {why}; change "
+                f"the {counts} samples of {listed(cold)} will be alike and show no spread, because {why}; change "
                 "that (the default is temperature 1.0), or use one sample",
                 EvalkitWarning,
                 stacklevel=5,
@@ -303,6 +317,18 @@ def check_names(inputs: Mapping[str, Any], rubric: Rubric) -> None:
     if unknown := [name for name in inputs if name not in allowed]:
         fact = f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have"
         raise ConfigError(f"{fact}; {guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}")
+
+
+def default_samples(judges: Sequence[Judge]) -> tuple[int, tuple[Judge, ...]]:
+    """The samples of judges for which nobody names a number, and the judges: decision models draw nothing, so take one.
+
+    Where others take more, it is the judge's own number, which profiles, versions and traces keep.
+    """
+    if all(judge.decides for judge in judges):
+        return 1, tuple(judges)
+    takes_one = [judge.decides and judge.samples is None for judge in judges]
+    pairs = zip(judges, takes_one, strict=True)
+    return DEFAULT_SAMPLES, tuple(judge.replace(samples=1) if is_one else judge for judge, is_one in pairs)
 
 
 def is_none(judges: Any) -> bool:

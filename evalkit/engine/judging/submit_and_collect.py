@@ -29,7 +29,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import service_of
 from evalkit.engine.request import Request
-from evalkit.errors import ConfigError, JudgeError
+from evalkit.errors import ConfigError, InputError, JudgeError, listed
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.items import ItemsLike
 
@@ -112,7 +112,7 @@ def submit(
             raise ConfigError(f"judge '{judge.name}' runs in this process and reads no request file; call ek.judge")
     for judge in spec.judges if budget_usd is not None else ():
         Budget(options).check(judge)
-    requests, store, newer_than, why_none = missing_requests(Worklist.of(spec, items, item_id), options)
+    requests, store, newer_than, why_none = missing_requests(_of_texts(Worklist.of(spec, items, item_id)), options)
     if not requests:
         return Ticket.of(store, why_none)
     store.check_writable()
@@ -141,6 +141,14 @@ def submit(
     if writer.files and (result.table["state"] == "unsent").all():
         raise JudgeError(f"no batch could be sent: {'; '.join(result.table['problem'].unique())}")
     return result if writer.files or result.n_left_out else Ticket.of(store, _TAKEN)
+
+
+def _of_texts(worklist: Worklist) -> Worklist:
+    """The same; InputError if items have images that a judge is shown."""
+    if worklist.with_images:
+        names = listed([worklist.ids[number] for number in sorted(worklist.with_images)])
+        raise InputError(f"items with images (item {names}) are not sent in batches; call ek.judge for them")
+    return worklist
 
 
 def collect(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import warnings
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.images import Image
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
@@ -30,20 +30,23 @@ from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items
 from evalkit.tables.lists_in_texts import hold_lists
-from evalkit.tables.message_files import unseen
+from evalkit.tables.message_files import marks_in
 from evalkit.tables.messages import CONVERSATIONS, conversation_value, holds_chats
 
 _LONG, _SHOWN = 1_000_000, 60
 _LACKS = "missing input"
+_SHOW_IMAGES = "pass images=True to a judge of openai, anthropic or decisions whose model takes them"
 
 
 @dataclass(frozen=True)
 class Worklist:
     """All rows that a call of `judge` returns, in order, with their keys.
 
-    A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
+    A row's number is ``(item · criteria + criterion) · n + slot``, where `slots` has the `n` rows of an item and a
+    criterion.
     `ids` are the ids under which replies were recorded for the items. `skipped` has the numbers of
-    the items that no judge is asked about, since they lack an input or hold an image, and the reason. `own` holds, by
+    the items that no judge is asked about, since they lack an input or hold an image, and the reason, `with_images`
+    those of the others that are shown with images, to the judges that take some. `own` holds, by
     judge and hash of a question, the judge's own answer and why there is none, for templates that ask for it first;
     keys do not depend on it.
     """
@@ -53,6 +56,7 @@ class Worklist:
     inputs: list[dict[str, Any]]
     ids: Sequence[str]
     skipped: Mapping[int, Reason] = field(default_factory=dict)
+    with_images: frozenset[int] = frozenset()
     own: Mapping[tuple[int, str], tuple[str, str | None]] = field(default_factory=dict)
     alone: set[int] = field(default_factory=set)  # rows that a reply on several criteria of their item left unscored
     remarks: tuple[str, ...] = ()
@@ -97,23 +101,28 @@ class Worklist:
             cells_by_input = shown_columns(rubric, columns)
             inputs = inputs_by_item(cells_by_input, len(frame))
             ids = list(ids) or frame["item_id"].tolist()  # by which the user knows the items, too
-            skipped, more = _check_inputs(ids, cells_by_input, inputs, spec)
+            skipped, with_images, more = _check_inputs(ids, cells_by_input, inputs, spec)
             _check_steps(
                 [item for number, item in enumerate(zip(ids, inputs, strict=True)) if number not in skipped], spec
             )
             for text in () if quiet else (*remarks, *more):
                 warnings.warn(text, EvalkitWarning, stacklevel=3)
-            return cls(spec, frame, inputs, ids, skipped, remarks=(*remarks, *more))
+            return cls(spec, frame, inputs, ids, skipped, with_images, remarks=(*remarks, *more))
 
     @cached_property
-    def shape(self) -> tuple[int, int, int, int, int]:
-        """Number of items, criteria, judges, orders and samples."""
-        spec = self.spec
-        return len(self.inputs), len(spec.rubric.criteria), len(spec.judges), len(spec.orders), spec.samples
+    def slots(self) -> list[tuple[int, int, int]]:
+        """Judge, order and sample of each row of an item and a criterion."""
+        orders = range(len(self.spec.orders))
+        return [
+            (judge, order, sample)
+            for judge, n_samples in enumerate(self.spec.counts)
+            for order in orders
+            for sample in range(n_samples)
+        ]
 
     def with_samples(self, samples: int) -> Worklist:
-        """The same work list with another number of samples."""
-        worklist = replace(self, spec=replace(self.spec, samples=samples), alone=set())
+        """The same work list with another number of samples, the same of each judge."""
+        worklist = replace(self, spec=self.spec.with_samples(samples), alone=set())
         cached = ("hashes", "parts", "bundles", "bundle_hashes", "bundle_parts")
         worklist.__dict__.update({name: self.__dict__[name] for name in cached if name in self.__dict__})
         return worklist
@@ -121,12 +130,24 @@ class Worklist:
     @property
     def n_rows(self) -> int:
         """Number of judgments."""
-        return math.prod(self.shape)
+        return len(self.inputs) * len(self.spec.rubric.criteria) * len(self.slots)
 
     @property
     def n_asked(self) -> int:
         """Number of judgments without those of skipped items."""
-        return self.n_rows // max(1, len(self.inputs)) * (len(self.inputs) - len(self.skipped))
+        return sum(map(self.n_asked_of, range(len(self.spec.judges))))
+
+    def n_asked_of(self, judge: int) -> int:
+        """Number of one judge's judgments without those of items that are skipped, for all or for it."""
+        n_skipped = len(self.skipped) + (0 if self.spec.judges[judge].sees_images else len(self.with_images))
+        n_of_item = self.n_rows // max(1, len(self.inputs)) * self.spec.counts[judge] // sum(self.spec.counts)
+        return n_of_item * (len(self.inputs) - n_skipped)
+
+    def reason_of(self, row: int) -> Reason | None:
+        """Why no judge, or not this one, is asked about the item of a row; None if it is."""
+        item, _, judge, _, _ = self.place(row)
+        is_unseen = item in self.with_images and not self.spec.judges[judge].sees_images
+        return "unseen_image" if is_unseen else self.skipped.get(item)
 
     @property
     def n_unseen(self) -> int:
@@ -221,14 +242,14 @@ class Worklist:
         if self.spec.per_item and not recorded:
             yield from self._keys_of_bundles(makers, content=content, rows=rows)
             return
-        orders, samples = self.spec.orders, range(self.spec.samples)
+        orders, counts = self.spec.orders, self.spec.counts
         if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
             orders = orders[:1] * len(orders)
         cells = [
             (number, *around)
-            for maker in makers
+            for maker, n_samples in zip(makers, counts * len(self.parts), strict=True)
             for number, order in enumerate(orders)
-            for around in maker.around(order, samples)
+            for around in maker.around(order, range(n_samples))
         ]
         if rows is None and len(cells) == 1:  # most often, and in two thirds of the time
             ((_, head, tail),) = cells
@@ -248,15 +269,15 @@ class Worklist:
 
     def _keys_of_bundles(self, makers: Sequence[Any], *, content: bool, rows: Container[int] | None) -> Iterator[bytes]:
         several = [SampleKeys(parts.as_dict(), content=content) for row in self.bundle_parts for parts in row]
-        order, n_samples = self.spec.orders[0], self.spec.samples
+        order, counts, numbers = self.spec.orders[0], self.spec.counts * len(self.parts), count()
         for item, bundle in enumerate(self.bundles):
-            for judge, pair in enumerate(zip(makers, several, strict=True)):
-                first = (item * len(makers) + judge) * n_samples
-                for row in range(first, first + n_samples):
+            for alone, together, n_samples in zip(makers, several, counts, strict=True):
+                for sample in range(n_samples):
+                    row = next(numbers)
                     if rows is None or row in rows:
                         is_several = len(bundle) > 1 and row not in self.alone
                         input_hash = self.bundle_hashes[item] if is_several else self.hashes[item][0]
-                        yield from pair[is_several](input_hash, order, [row - first])
+                        yield from (together if is_several else alone)(input_hash, order, [sample])
 
     def recorded_hashes(self, item: int) -> list[str]:
         """Input hash of an item's recorded replies in each order."""
@@ -264,12 +285,9 @@ class Worklist:
 
     def place(self, row: int) -> tuple[int, int, int, int, int]:
         """Item, criterion, judge, order and sample of a row."""
-        _, n_criteria, n_judges, n_orders, n_samples = self.shape
-        row, sample = divmod(row, n_samples)
-        row, order = divmod(row, n_orders)
-        row, judge = divmod(row, n_judges)
-        item, criterion = divmod(row, n_criteria)
-        return item, criterion, judge, order, sample
+        cell, slot = divmod(row, len(self.slots))
+        item, criterion = divmod(cell, len(self.spec.rubric.criteria))
+        return item, criterion, *self.slots[slot]
 
     def own_answer(self, item: int, judge: int) -> tuple[str, str | None]:
         """A judge's own answer to the question of an item, and why there is none; a text of full length if unknown."""
@@ -278,7 +296,9 @@ class Worklist:
 
     def without_skipped(self, keys: dict[int, bytes]) -> dict[int, bytes]:
         """Rows and their keys without those of skipped items."""
-        return {row: key for row, key in keys.items() if not self.skipped or self.place(row)[0] not in self.skipped}
+        if not (self.skipped or self.with_images):
+            return keys
+        return {row: key for row, key in keys.items() if self.reason_of(row) is None}
 
     def parts_of(self, row: int, *, recorded: bool = False) -> KeyParts:
         """The full key parts of a row; with `recorded` those of the reply recorded for the item alone."""
@@ -408,8 +428,8 @@ def _lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence
 
 def _check_inputs(
     ids: list[str], columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spec: Spec
-) -> tuple[dict[int, Reason], list[str]]:
-    """The numbers of the items that are skipped, and why; remarks on images, and on very long and on empty inputs.
+) -> tuple[dict[int, Reason], frozenset[int], list[str]]:
+    """The numbers of the items that are skipped, and why; those with images; remarks on them, on long and empty inputs.
 
     InputError for items that lack an input, unless the specification skips them.
 
@@ -432,17 +452,15 @@ def _check_inputs(
         skipped.update(dict.fromkeys(missing, SKIPPED[0]))
     for number in skipped:
         inputs[number][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
-    lacking = frozenset(skipped)
     not_texts = [name for name, cells in columns.items() if not {*map(type, cells)} <= {str}]
-    for name in not_texts:
-        for number, cell in enumerate(columns[name]):
-            if (reason := unseen_input(cell)) and number not in lacking:
-                skipped.setdefault(number, reason)
-    if hold := [ids[number] for number, reason in sorted(skipped.items()) if reason != SKIPPED[0]]:
-        remarks.append(
-            f"{len(hold)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
-            f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored"
-        )
+    marks_of = {
+        number: marks
+        for number, row in enumerate(zip(*(columns[name] for name in not_texts), strict=True))
+        if number not in skipped and (marks := [*marks_in([*row])])
+    }
+    unseen, with_images, of_images = _check_images(ids, marks_of, spec)
+    skipped |= unseen
+    remarks += of_images
     for name, cells in columns.items():
         lengths = list(map(_length if name in not_texts else len, cells))
         numbered = enumerate(lengths if max(lengths, default=0) > _LONG else ())
@@ -462,7 +480,44 @@ def _check_inputs(
             if items:
                 n_items = counted(len(ids), "item has", "items have")
                 remarks.append(f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}")
-    return skipped, remarks
+    return skipped, with_images, remarks
+
+
+def _check_images(
+    ids: Sequence[str], marks_of: Mapping[int, list[dict[str, str]]], spec: Spec
+) -> tuple[dict[int, Reason], frozenset[int], list[str]]:
+    """Of the items with images and files, the numbers of those that are skipped, and why; the others; remarks."""
+    limit, remarks = spec.rubric.most_images, list[str]()
+    to_send = {number: shown_marks(marks, limit) for number, marks in marks_of.items()}
+    reasons = {number: unseen_reason(marks, spec.judges) for number, marks in to_send.items()}
+    skipped = {number: reason for number, reason in reasons.items() if reason is not None}
+    with_images = frozenset(number for number, marks in to_send.items() if marks and number not in skipped)
+    if skipped:
+        first = min(skipped)
+        remarks.append(
+            f"{len(skipped)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
+            f"{listed([ids[number] for number in skipped])}); judges cannot be shown it, so no judge is asked, and the "
+            f"item is unscored. Item {ids[first]!r}: {_why_unseen(to_send[first])}"
+        )
+    if with_images and (blind := [judge.name for judge in spec.judges if not judge.sees_images]):
+        names = listed([ids[number] for number in sorted(with_images)])
+        fact = f"{counted(len(with_images), 'item')} with images (item {names}): unscored for {listed(blind)}"
+        remarks.append(f"{fact}, which is not shown images; {_SHOW_IMAGES}")
+    if n_hidden := sum(len(marks) - len(to_send[number]) for number, marks in marks_of.items()):
+        remarks.append(f"{counted(n_hidden, 'image')} not shown, as the rubric has images: {spec.rubric.images}")
+    return skipped, with_images, remarks
+
+
+def _why_unseen(marks: list[dict[str, str]]) -> str:
+    """Why judges are not shown the first of an item's files that they are not shown."""
+    for mark in marks:
+        if mark["type"] != "image":
+            return f"evalkit sends no {mark['type']}; write what judges need as text"
+        if not isinstance(mark, Image):
+            return f"{mark['unseen']} is no image in the item; pass its bytes, and evalkit fetches no address"
+        if mark.problem:
+            return f"{mark['unseen']}: {mark.problem}"
+    return f"no judge is shown images; {_SHOW_IMAGES}"
 
 
 def _check_steps(items: list[tuple[str, dict[str, Any]]], spec: Spec) -> None:
@@ -488,10 +543,20 @@ def _missing(columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spe
     return missing
 
 
-def unseen_input(value: Any) -> Reason | None:
-    """Why no judge is asked about an item with this in its inputs: it holds an image or a file; None otherwise."""
-    kind = unseen(value)
-    return None if kind is None else "unseen_image" if kind == "image" else "unseen_file"
+def shown_marks(marks: list[dict[str, str]], limit: int | None) -> list[dict[str, str]]:
+    """The marks of an item's files, and of its images the last `limit`."""
+    images = [mark for mark in marks if mark["type"] == "image"]
+    hidden = [] if limit is None else images[:-limit]
+    return [mark for mark in marks if not any(mark is image for image in hidden)]
+
+
+def unseen_reason(marks: list[dict[str, str]], judges: Sequence[Judge]) -> Reason | None:
+    """Why no judge is asked about an item with these images and files; None if one is shown them."""
+    if any(mark["type"] != "image" for mark in marks):
+        return "unseen_image" if marks[0]["type"] == "image" else "unseen_file"
+    is_readable = all(isinstance(mark, Image) and mark.header is not None for mark in marks)
+    is_seen = not marks or (is_readable and any(judge.sees_images for judge in judges))
+    return None if is_seen else "unseen_image"
 
 
 def _texts(values: list[Any]) -> set[str | None]:

@@ -276,6 +276,7 @@ def _made_of(spec: Spec, rows: int, options: Options) -> dict[str, Any]:
     rubric = f"{spec.rubric.id}@{spec.rubric.label}"
     readings = [judge.score for judge in spec.judges]  # no part of the keys: two readings share their replies
     more: dict[str, Any] = {"scores": readings} if any(readings) else {}
+    more |= {"samples": spec.counts} if len({*spec.counts}) > 1 else {}
     more |= {} if options.repair is not False else {"repair": False}
     return {
         "rubric": rubric, "judges": names, "samples": spec.samples, "rows": rows,

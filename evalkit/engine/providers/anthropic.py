@@ -231,7 +231,7 @@ def native_body(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
     judge, messages = request.judge, body["messages"]
     native: dict[str, Any] = {name: value for name, value in body.items() if name not in _MADE_HERE}
     native["max_tokens"] = judge.max_tokens
-    native["messages"] = [message for message in messages if message["role"] != "system"]
+    native["messages"] = [_native_message(message) for message in messages if message["role"] != "system"]
     system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
     if system:
         native["system"] = system
@@ -242,6 +242,19 @@ def native_body(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         output_format = {"format": {"type": "json_schema", "schema": schema}}
         native["output_config"] = output_format | dict(native.get("output_config") or {})
     return native
+
+
+def _native_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message with its images as Anthropic takes them: it knows no detail."""
+    content = message["content"]
+    return message if isinstance(content, str) else {**message, "content": list(map(_native_part, content))}
+
+
+def _native_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    if part["type"] != "image_url":
+        return part
+    media, _, data = part["image_url"]["url"].removeprefix("data:").partition(";base64,")
+    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
 
 
 def as_completion(answer: Answer, judge: Judge, share: float = 1.0) -> Answer:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from evalkit.core.clients import GivenClient
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Reply, without_system
+from evalkit.core.prompts_and_replies import Message, Prompt, Reply, without_system
 from evalkit.core.reply_keys import params_of_sample
 from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.providers.api_keys import headers_of, key_in, key_of
@@ -206,6 +206,22 @@ async def close_all() -> None:
         await client.aclose()
 
 
+def sent_images(prompt: Prompt) -> list[tuple[str, dict[str, str]]]:
+    """The images of a prompt, each with its number as a text; a `ProviderError` if one is gone."""
+    try:
+        return [(f"image {number}:", image.sent) for number, image in enumerate(prompt.images, 1)]
+    except OSError as problem:
+        raise ProviderError("client_error", f"an image cannot be sent: {problem}") from None
+
+
+def _attach_images(chat: list[dict[str, Any]], prompt: Prompt) -> None:
+    """Put the images of a prompt below the text of the first message of the user."""
+    first = next(message for message in chat if message["role"] == "user")
+    first["content"] = [{"type": "text", "text": first["content"]}]
+    for label, image in sent_images(prompt):
+        first["content"] += [{"type": "text", "text": label}, {"type": "image_url", "image_url": image}]
+
+
 def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The JSON body, and what of it is otherwise than asked for; `adapt` as for `Client.ask`."""
     judge, prompt = request.judge, request.prompt
@@ -233,7 +249,9 @@ def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[di
                 fields[name] = sent[name] = min(replacement, value) if isinstance(value, int) else replacement
             elif name == "logprobs" and fields.pop("top_logprobs", None) is not None:  # it may not be without the other
                 sent["top_logprobs"] = None
-    chat = [{"role": message["role"], "content": message["content"]} for message in messages]
+    chat: list[dict[str, Any]] = [{"role": message["role"], "content": message["content"]} for message in messages]
+    if prompt.images:
+        _attach_images(chat, prompt)
     body = {"model": judge.model, "messages": chat, **fields}
     if n > 1:
         body["n"] = n

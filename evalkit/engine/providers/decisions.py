@@ -17,7 +17,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.api_keys import key_of
-from evalkit.engine.providers.chat_client import client_of_loop
+from evalkit.engine.providers.chat_client import client_of_loop, sent_images
 from evalkit.engine.providers.error_answers import ErrorText
 from evalkit.engine.providers.judge_checks import check_key
 from evalkit.engine.providers.openai import OpenAIClient
@@ -58,7 +58,13 @@ class DecisionsClient(OpenAIClient):
 
     def body(self, request: Request, *_: Any) -> tuple[dict[str, Any], None]:
         """The JSON body: the content, and the questions, named ``c1``, ``c2`` …"""
-        content = request.prompt.messages[-1].content
+        content: Any = request.prompt.messages[-1].content
+        if request.prompt.images:
+            parts = [{"type": "input_text", "text": content}]
+            for label, image in sent_images(request.prompt):
+                address = {"image_url": image.pop("url"), **image}
+                parts += [{"type": "input_text", "text": label}, {"type": "input_image", **address}]
+            content = [{"role": "user", "content": parts}]
         body = {"model": request.judge.model, self.content: content, "questions": self.questions(request.prompt)}
         return {**body, **request.judge.params}, None
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from evalkit.core.images import Image
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import token_count
 from evalkit.core.providers import PROVIDERS
@@ -160,6 +161,35 @@ def cost_of(
     if price is None or prompt_tokens is None or completion_tokens is None:
         return None
     return (prompt_tokens * price[0] + completion_tokens * price[1]) / 1e6
+
+
+# at most `factor` tokens for each square of `side` pixels, within two limits: side, factor, fewest, limit
+_IMAGE_TOKENS = {
+    "api.anthropic.com": (27, 1, 1, 4784),  # published as squares of 28, and as pixels / 750
+    "api.openai.com": (32, 2.46, 1445, 24_600),  # 10,000 squares, or 85 and 170 for each of 8 tiles
+}
+_GPT_4O_MINI = 1, 0, 2833 + 8 * 5667, math.inf  # tiles that cost as those of larger models
+_ELSEWHERE = 14, 1, 4096, math.inf  # the smallest squares of open models; some split small images, too
+
+
+def most_image_tokens(judge: Judge, image: Image) -> int:
+    """The most tokens that an image is billed as, by its size: by what services publish, else one for 14 x 14 pixels.
+
+    Examples
+    --------
+    >>> from evalkit.core.images import Image
+    >>> size = bytes([143, 1, 0, 143, 1, 0])  # 400 x 400 pixels
+    >>> image = Image(b"RIFF" + bytes([22, 0, 0, 0]) + b"WEBPVP8X" + bytes([10, 0, 0, 0, 0, 0, 0, 0]) + size)
+    >>> most_image_tokens(Judge("anthropic", "claude-haiku-4-5"), image)  # 15 x 15 squares of 27 pixels
+    225
+    """
+    if image.header is None:
+        return 0
+    side, factor, fewest, limit = _IMAGE_TOKENS.get(judge.service, _ELSEWHERE)
+    if judge.service == "api.openai.com" and judge.model.startswith("gpt-4o-mini"):
+        side, factor, fewest, limit = _GPT_4O_MINI
+    squares = math.ceil(image.header.width / side) * math.ceil(image.header.height / side)
+    return math.ceil(min(limit, max(fewest, factor * squares)))
 
 
 class Tokens(NamedTuple):

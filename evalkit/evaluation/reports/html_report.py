@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from evalkit._version import __version__
 from evalkit.core.files import whole
-from evalkit.core.formatting import STYLE, count_of, figure, html_table
+from evalkit.core.formatting import STYLE, count_of, figure, html_table, span
 from evalkit.core.judges import Judge
 from evalkit.engine import explain
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
@@ -38,7 +38,7 @@ from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.stats.plain_tables import key_text
 from evalkit.tables.files import records
 from evalkit.tables.items import is_missing
-from evalkit.tables.messages import value_text
+from evalkit.tables.messages import image_urls, value_text
 from evalkit.tables.schemas import empty
 
 
@@ -174,7 +174,7 @@ def _unscored(evaluation: Evaluation) -> list[dict[str, str]]:
     return [{str(name).replace("_", " "): str(value) for name, value in row.items()} for row in shown]
 
 
-_OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params")
+_OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params", "samples")
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp")
 
 
@@ -251,7 +251,8 @@ def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
 def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     spec = evaluation.spec
     yield "items", f"{len(evaluation.items)} ({evaluation.n_unique} distinct)"
-    yield "samples per judge, item and criterion", str(evaluation.samples)
+    counts = spec.counts if spec is not None else [evaluation.samples]
+    yield "samples per judge, item and criterion", span(counts)
     if spec is not None:
         yield "criteria per call", str(spec.criteria_per_call)
     for name, value in asdict(evaluation.rules).items():
@@ -276,6 +277,7 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 _MOST = 5
 _MOST_CRITERIA = 40
 _LONG = 2000
+_LARGEST_IMAGE = 400_000  # characters of its data
 
 Pair = tuple[str, str]  # item_id, criterion
 
@@ -376,11 +378,13 @@ class _Known:
             "people": [f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)],
         }
 
-    def texts(self, item_id: str) -> list[tuple[str, str]]:
-        """Its inputs."""
+    def texts(self, item_id: str) -> list[tuple[str, str, list[str]]]:
+        """Its inputs, and their images."""
         item = self.items.loc[item_id]
         inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
-        return [(name, _cut(value_text(value, name))) for name, value in inputs.items()]
+        return [
+            (name, _cut(value_text(value, name)), image_urls(value, _LARGEST_IMAGE)) for name, value in inputs.items()
+        ]
 
 
 def _rows_of(table: pd.DataFrame, pair: Pair) -> list[dict[Any, Any]]:

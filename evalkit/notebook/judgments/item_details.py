@@ -11,15 +11,16 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from evalkit.core.images import Image, image_in
 from evalkit.engine import replies
 from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics import Rubric, build_prompt
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.files import records
-from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_files import marks_in
 from evalkit.tables.message_forms import shown_value
-from evalkit.tables.messages import value_text, value_turns
+from evalkit.tables.messages import image_urls, value_text, value_turns
 
 
 def item_detail(
@@ -128,6 +129,9 @@ def images_of(value: Any) -> list[str]:
     >>> images_of([sound, picture]) == [f"data:image/webp;base64,{picture}"]
     True
     """
+    image = value if isinstance(value, Image) else image_in(value)
+    if image is not None:
+        return image_urls(image, _MOST_DATA)
     if isinstance(value, str):
         return [f"data:image/{_KINDS[match[0][:4]]};base64,{match[0]}" for match in _IMAGE.finditer(value)]
     elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -142,10 +146,8 @@ def links_of(value: Any) -> list[str]:
     >>> links_of(shown_value([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "a text"]))
     ['https://example.org/a.png']
     """
-    if is_unseen(value):
-        return _ADDRESS.findall(value["unseen"]) if value["type"] == "image" else []
-    elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return [address for element in elements for address in links_of(element)]
+    images = (mark["unseen"] for mark in marks_in(value) if mark["type"] == "image")
+    return [address for image in images for address in _ADDRESS.findall(image)]
 
 
 def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from evalkit.core.settings import JudgeOptions, Options, as_cache, check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.engine import Plan, ReplyStore
 from evalkit.engine.judging.planning import plan_worklist
-from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.specification import Spec, default_samples
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, RubricError
 from evalkit.evaluation.evaluation import try_rules
@@ -163,7 +163,7 @@ class Setup:
             return None
         judges = tuple(judge.identity for judge in version.judges)
         prompt = prompt_of(replace(self.spec, rubric=version.rubric), criterion)
-        return (*prompt, version.rubric.template, judges, version.samples)
+        return (*prompt, version.rubric.template, judges, *version.counts)
 
     def judges_by(self, version: Version, criterion: str) -> tuple[Any, ...] | None:
         """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
@@ -346,7 +346,7 @@ class Drafts:
 
     def add_judge(self, judge: JudgeLike) -> Judge:
         """Add a judge to the jury, and return it."""
-        added = Judge.of(judge)
+        _, (*_, added) = default_samples([*self.pool, Judge.of(judge)])
         self._check(self.draft, [*self.pool, added])
         self.pool.append(added)
         self.active.add(added.name)

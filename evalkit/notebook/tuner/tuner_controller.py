@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from evalkit.core.formatting import Bill
+from evalkit.core.formatting import Bill, span
 from evalkit.core.settings import Options, default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, counted
@@ -538,7 +538,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "newcomers": labels.log.newcomers(),
         "versions": [
             {name: getattr(version, name) for name in ("name", "note", "label", "at")}
-            | {"key": key, "jury": f"{len(version.judges)} × {version.samples}, {version.aggregate}"}
+            | {"key": key, "jury": f"{len(version.judges)} × {span(version.counts)}, {version.aggregate}"}
             | {"point": asdict(points[key]) if key in points else None}
             for key, version in versions.items()
         ],

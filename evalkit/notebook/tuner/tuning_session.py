@@ -580,7 +580,7 @@ def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
     # a session has no evaluations of tables, without spec
     specs = [side.spec for side in (one, other) if side.spec is not None]
     templates = [[builder.template.hash for builder in spec.prompt_builders] for spec in specs]
-    questions = [(prompt_of(spec, criterion), spec.judges, spec.samples) for spec in specs]
+    questions = [(prompt_of(spec, criterion), spec.judges, spec.counts) for spec in specs]
     return questions[0] == questions[1] and templates[0] == templates[1]
 
 

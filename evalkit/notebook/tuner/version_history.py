@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import orjson
 
 from evalkit.core.files import whole
+from evalkit.core.formatting import span
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import digest
 from evalkit.errors import CacheError, ConfigError, RubricError, counted
@@ -66,6 +67,11 @@ class Version:
         return digest([self.rubric.id, self.rubric.content_hash, judges, self.samples, self.aggregate])[:12]
 
     @property
+    def counts(self) -> list[int]:
+        """The samples of each judge."""
+        return [judge.samples or self.samples for judge in self.judges]
+
+    @property
     def label(self) -> str:
         """The rubric's version as tables show it: ``v1``, or ``v1+1a2b3c4d`` when edited."""
         return self.rubric.label
@@ -95,7 +101,7 @@ class Version:
             parts = criterion | {f"level {code_text(code)}": text for code, text in scale.items()}
             values |= {f"{name}: {part}": value for part, value in parts.items()}
         jury = ", ".join(f"{judge.name} (weight {judge.weight:g})" for judge in self.judges)
-        values |= {"judges": jury, "samples": self.samples, "aggregate": self.aggregate}
+        values |= {"judges": jury, "samples": span(self.counts), "aggregate": self.aggregate}
         return {name: "" if value is None else str(value) for name, value in values.items() if name != "version"}
 
 

@@ -39,6 +39,8 @@ class JudgeUsed(_Part):
     template, template_hash
         Its prompt template: ``name@version`` and sha256 of the source. Two with a comma between, if some criteria are
         asked alone and others together.
+    samples
+        Its own number of samples; None: that of the receipt.
     base_url
         Its server; None for the provider's own server, or no server.
     n_judgments, n_scored
@@ -59,6 +61,7 @@ class JudgeUsed(_Part):
     max_tokens: int | None
     params: dict[str, Any] = {}
     score: ScoreReading | None = None
+    samples: int | None = None
     template: str
     template_hash: str
     base_url: str | None = None

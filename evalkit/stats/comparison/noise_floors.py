@@ -80,8 +80,8 @@ def noise_floor(
     """
     check_half_width(half_width)
     spec = getattr(judgments, "spec", None)
-    if samples is None and spec is not None:
-        samples = spec.samples
+    if samples is None and spec is not None and len({*spec.counts}) == 1:
+        samples = spec.counts[0]
     if samples is not None:
         check_whole_numbers("samples", samples)
     repeats = None if isinstance(judgments, pd.DataFrame) else getattr(judgments, "repeats", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +24,14 @@ def pass_over(why: str) -> None:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Its kernels are forks of a process that has loaded the libraries; those of ipykernel 6 start as a user's do."""
+    """Its kernels are forks of processes that have loaded the libraries, one for each ipykernel."""
     if why := missing():
         pass_over(why)
-    warm = WarmProcess("kernels", OF_KERNEL)
-    with running_lab(tmp_path_factory.mktemp("lab"), warm.command("-m", "ipykernel_launcher")) as made:
+
+    def starts(folder: str) -> list[str]:
+        return WarmProcess(f"kernels{Path(folder).name}", OF_KERNEL, folder).command("-m", "ipykernel_launcher")
+
+    with running_lab(tmp_path_factory.mktemp("lab"), starts) as made:
         yield made
 
 

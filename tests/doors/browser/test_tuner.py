@@ -876,8 +876,8 @@ tuner"""
 HAS_FOCUS = "(one) => one.contains(document.activeElement)"
 
 
-def test_fifty_items_are_labelled_by_keyboard_alone(notebook):
-    """40 random and 10 disputed labels; before, between and after: a filter, undo, a restart. Focus is never lost."""
+def test_thirty_items_are_labelled_by_keyboard_alone(notebook):
+    """30 random and 4 disputed labels; before, between and after: a filter, undo, a restart. Focus is never lost."""
     from playwright.sync_api import expect
 
     page = notebook.page
@@ -946,13 +946,13 @@ def test_fifty_items_are_labelled_by_keyboard_alone(notebook):
     expect(note.locator("b")).to_have_text(before)
     tuner.get_by_role("button", name="Label next").focus()
     page.keyboard.press("Enter")
-    random += label(20, 20, 60, first=20)
-    assert len({item for item, _ in random}) == 40
+    random += label(10, 20, 60, first=20)
+    assert len({item for item, _ in random}) == 30
     page.keyboard.press("Escape")
-    expect(note).to_contain_text("40 random labels, Ana, blind")
+    expect(note).to_contain_text("30 random labels, Ana, blind")
     before = note.locator("b").text_content()
 
-    # disputed items, until ten are labelled, move no figure; the source is chosen by keyboard too
+    # disputed items move no figure; the source is chosen by keyboard too
     page.keyboard.press("Enter")
     source = queue.get_by_role("button", name="Disputed")
     press(source)
@@ -961,10 +961,10 @@ def test_fifty_items_are_labelled_by_keyboard_alone(notebook):
     n_done, n_drawn = map(
         int, re.search(r"(\d+) of (\d+) drawn items labelled", queue.get_by_role("status").inner_text()).groups()
     )
-    n = min(10, n_drawn - n_done - 1)
+    n = min(4, n_drawn - n_done - 1)
     disputed = label(n, n_done, n_drawn)
     page.keyboard.press("Escape")
-    expect(note).to_contain_text(f"40 random labels, Ana, blind · {n} disputed,")
+    expect(note).to_contain_text(f"30 random labels, Ana, blind · {n} disputed,")
     expect(note.locator("b")).to_have_text(before)
 
     lines = [json.loads(line) for line in (notebook.folder / "own.labels.jsonl").read_text().split("\n") if line]

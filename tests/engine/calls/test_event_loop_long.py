@@ -455,14 +455,14 @@ def test_no_more_requests_than_allowed_whatever_comes_of_them(server: JudgeServe
         "500": {"status": 500}, "429": {"status": 429}, "502": {"status": 502, "body": b"<html>"},
         "reset": {"reset": True},
         "429 wait": {"status": 429, "headers": {"retry-after": "1"}},
-        "html": {"body": b"<html>"}, "hang": {"hang": 0.5}, "refused": {"status": 400}, "cut": {"raw": b"HTTP/1.1 200"},
+        "html": {"body": b"<html>"}, "hang": {"hang": 600}, "refused": {"status": 400}, "cut": {"raw": b"HTTP/1.1 200"},
     }  # fmt: skip
     item = 0
     for name, trouble in troubles.items():
         for concurrency in (1, 4, 64):
             server.script = deque([trouble] * (2 if "wait" in name else 5))
             server.seen.clear(), server.paid.clear()
-            judge = judge_at(server, f"m{item}", timeout_s=0.25 if name == "hang" else 5.0)
+            judge = judge_at(server, f"m{item}", timeout_s=1.0 if name == "hang" else 300.0)
             requests = [request_of(judge, item + place) for place in range(12)]
             item += 12
             outcomes = fetch(requests, store, Options(max_calls=8, concurrency=concurrency))
@@ -591,9 +591,12 @@ def test_a_call_from_the_loop_thread_is_an_error_not_a_deadlock(store: ReplyStor
 
 
 def test_a_failing_callback_ends_the_run_and_is_seen(server: JudgeServer, store: ReplyStore) -> None:
+    go = threading.Event()
     server.always = {"delay": 0.05}
+    server.faults = lambda _: {"until": go} if len(server.seen) > 10 else None
 
     def broken(progress: Progress) -> None:
+        go.set()
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -632,7 +635,8 @@ def test_the_last_report_has_all_replies_also_if_the_run_ends_while_somebody_rea
 
 
 def test_a_cancelled_run_drops_what_was_not_sent_and_keeps_what_was(server: JudgeServer, store: ReplyStore) -> None:
-    server.always = {"delay": 0.3}
+    go = threading.Event()
+    server.always = {"until": go}
     requests = [request_of(judge_at(server), item) for item in range(30)]
 
     async def main() -> None:
@@ -644,6 +648,7 @@ def test_a_cancelled_run_drops_what_was_not_sent_and_keeps_what_was(server: Judg
             await task
 
     asyncio.run(main())
+    go.set()
     deadline = time.monotonic() + 300
     keys = [request.parts.key for request in requests]
     while len(store.get_many(keys)) < 3 and time.monotonic() < deadline:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from judge_requests import request_of
 from lighteval_parts import make_llama
+from warm_process import WarmProcess
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -501,7 +502,17 @@ judge = ek.Judge("transformers", sys.argv[1], max_tokens=8)
 def run(items):
     return ek.judge(items, "correctness", judge, samples=1, cache=sys.argv[2], progress=False)
 """
-INTERRUPTED = PROCESS + "run(items)"
+INTERRUPTED = (
+    PROCESS
+    + """
+def waiting_for_the_signal(self, waiting):
+    found = told(self, waiting)
+    sys.stdin.readline()
+    return found
+TransformersModel._generate = waiting_for_the_signal
+run(items)
+"""
+)
 FORKED = (
     PROCESS
     + """
@@ -519,17 +530,17 @@ print(len(run(items)))
 )
 
 
-def started(code: str, *arguments: object) -> subprocess.Popen[str]:
+def started(warm: WarmProcess, code: str, *arguments: object) -> subprocess.Popen[str]:
     paths = os.pathsep.join(path for path in sys.path if path)
-    environment = os.environ | {"PYTHONPATH": paths, "EVALKIT_BATCH_SIZE": "2", "PYTHONWARNINGS": "ignore"}
+    environment = os.environ | {"PYTHONPATH": paths, "EVALKIT_BATCH_SIZE": "2"}
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        warm.command("-c", code, *map(str, arguments)),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
 
 
 def finished(child: subprocess.Popen[str]) -> tuple[str, str]:
-    """The rest of what a process says; it is not left running."""
+    """The rest of what a process says, to which no more is said; it is not left running."""
     try:
         return child.communicate(timeout=300)
     finally:
@@ -538,9 +549,9 @@ def finished(child: subprocess.Popen[str]) -> tuple[str, str]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks are those of POSIX")
 def test_ctrl_c_ends_a_process_and_the_next_one_computes_the_rest_in_forked_children_too(
-    model: str, tmp_path: Path
+    model: str, tmp_path: Path, warm_lighteval: WarmProcess
 ) -> None:
-    child = started(INTERRUPTED, model, tmp_path)
+    child = started(warm_lighteval, INTERRUPTED, model, tmp_path)
     assert child.stdout is not None
     first = child.stdout.readline()
     child.send_signal(signal.SIGINT)
@@ -550,7 +561,7 @@ def test_ctrl_c_ends_a_process_and_the_next_one_computes_the_rest_in_forked_chil
     assert "KeyboardInterrupt" in err
     stored = n_stored(tmp_path)
     assert 0 < stored < 14  # the forked child has some to do
-    child = started(FORKED, model, tmp_path)
+    child = started(warm_lighteval, FORKED, model, tmp_path)
     out, err = finished(child)
     assert child.returncode == 0, err
     assert "CHILD" in out

@@ -10,8 +10,6 @@ import math
 import os
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -300,7 +298,7 @@ def test_an_instruction_that_cannot_be_checked_here_is_refused_before_a_model_is
         instructions_metric().sample_level_fn.check("t|0", [doc_of(instructions_id_list=[name], kwargs=[kwargs])])
 
 
-def test_checking_instructions_fetches_nothing():
+def test_checking_instructions_fetches_nothing(warm_lighteval, tmp_path):
     code = (
         "import nltk; nltk.download = lambda *_, **__: exit('it would fetch data')\n"
         "from lighteval.models.model_output import ModelResponse; from lighteval.tasks.requests import Doc\n"
@@ -310,10 +308,7 @@ def test_checking_instructions_fetches_nothing():
         "doc = Doc(query='?', choices=[], gold_index=[], specific=specific)\n"
         "print(TASKS_TABLE[1].metrics[1].compute_sample(doc=doc, model_response=ModelResponse(text=['a b'])))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        check=False, timeout=240,
-    )  # fmt: skip
+    done = warm_lighteval("-c", code, folder=tmp_path, environ=os.environ | {"PYTHONPATH": str(ROOT)})
     assert done.stdout == "{'prompt_level_strict_acc': 1, 'prompt_level_loose_acc': 1}\n", done.stderr[-2000:]
 
 
@@ -929,7 +924,7 @@ class Parrot(LightevalModel):
 """
 
 
-def test_lighteval_itself_runs_pollux_and_saves_every_criterion(tmp_path):
+def test_lighteval_itself_runs_pollux_and_saves_every_criterion(tmp_path, warm_lighteval):
     from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 
     (tmp_path / "model.py").write_text(PARROT)
@@ -938,13 +933,9 @@ def test_lighteval_itself_runs_pollux_and_saves_every_criterion(tmp_path):
         "HF_HUB_OFFLINE": "1", "EVALUATOR_SCORING_MODE": "judge",
         "EVALUATOR_SCORING_CONFIG": json.dumps(fake("strict")),
     }  # fmt: skip
-    command = [sys.executable, "-m", "evalkit", "lighteval", "custom", "parrot", str(tmp_path / "model.py")]
-    tasks = ["pollux|0,tool_use|0"]
-    out = ["--output-dir", str(tmp_path / "out"), "--save-details", "--max-samples", "3"]
-    done = subprocess.run(
-        [*command, *tasks, *out], cwd=tmp_path, env=os.environ | own, capture_output=True, text=True, check=False,
-        timeout=300,
-    )  # fmt: skip
+    words = ["custom", "parrot", str(tmp_path / "model.py"), "pollux|0,tool_use|0"]
+    words += ["--output-dir", str(tmp_path / "out"), "--save-details", "--max-samples", "3"]
+    done = warm_lighteval("lighteval", *words, folder=tmp_path, environ=os.environ | own, timeout_s=300)
     assert done.returncode == 0, done.stderr[-3000:]
     saved = LightevalArtifacts.at(tmp_path / "out")
     assert {"pollux:easy|0", "pollux:medium|0", "pollux:hard|0", "tool_use|0"} <= set(saved.results)
