@@ -151,6 +151,7 @@ RAISED = (
         "rows as CSV, an item before and after with its columns and criteria, the sentence in one line, the open item "
         "first, prices said as at most, the plan of a saved session",
     ),
+    Raise("engine", 14, "images beside samples of each judge"),
 )
 
 
