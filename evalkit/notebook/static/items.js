@@ -215,7 +215,7 @@ function itemsPart(ctx) {
   function itemHead(item, codes) {
     const page = get("page"), figures = get("figures"), at = place(item.item_id), rows = page.rows?.length || 0, [sign, word, mood] = CHANGES[item.change] || [], here = at < 0 ? look.at : at;
     const off = (step) => offIf(!rows || (step < 0 ? page.start + here <= 0 : page.start + here + (at < 0 ? 0 : 1) >= page.n));
-    const shown = Object.entries(item.columns || {}).filter(([, value]) => value && value.length <= 60), chosen = shown.filter(([name]) => look.columns?.includes(name));
+    const shown = Object.entries(item.columns || {}).filter(([, value]) => value && value.length <= 60 && !item.inputs.some(([, text]) => text === value)), chosen = shown.filter(([name]) => look.columns?.includes(name));
     const own = (chosen.length ? chosen : shown.slice(0, 4)).map(([name, value]) => `<button class="ekw-mine" data-do="own" data-key="own ${esc(name)}" data-name="${esc(name)}" data-value="${esc(value)}" title="Only items with ${esc(name)} = ${esc(value)}"><small>${esc(name)}</small> ${esc(value)}</button>`).join("");
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const was = item.versions && item.before !== item.jury ? `${chip(item.before, item.before_passed, undefined, item.versions[1])} → ` : "";
