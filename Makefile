@@ -24,7 +24,7 @@ OWN_CACHE = own=$$(mktemp -d) && trap 'rm -rf "$$own"' EXIT && EVALKIT_CACHE="$$
 OLD_KERNEL = ipykernel==6.31.0 nest-asyncio==1.6.0
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 JOURNEY_NOTEBOOK = notebooks/01-tour.ipynb
-NBVAL = $(if $(NOTEBOOKS),--nbval --nbval-current-env --nbval-cell-timeout=150)
+NBVAL = $(if $(NOTEBOOKS),--nbval --nbval-current-env --nbval-cell-timeout=600)
 PIP_INSTALL = -m pip install --quiet --no-input
 # pip compiles what it installs on one core. Warnings of the compiler are errors in tests, so nothing is left to the
 # first import; some libraries ship files that are no Python of this version.

@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
     text = "file with item_id, criterion, annotator, label; or a file of items, with --label"
     add_value(parser, "labels", "LABELS", text)
     parser.add_label_columns("LABELS")
-    add_flags(parser, "items", "item-id")
+    add_flags(parser, "reader", "items", "item-id")
     for name, choices, text in (
         ("reference", REFERENCES, "people to compare with (default: each annotator; the figures are averaged)"),
         ("ties", TIES, "how a tie of t labels counts: left out (default), as 1/t right, or as wrong"),
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     text = "file with human labels, or a file of items, with --label; compare then shows which changes are right"
     add_value(parser, "--labels", "FILE", text)
     parser.add_label_columns("--labels")
-    add_flags(parser, "items", "item-id")
+    add_flags(parser, "reader", "items", "item-id")
     add_value(parser, "--floor", "FILE", "judgments of BEFORE's rubric with twice the samples")
     parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
     parser.add_argument(

@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         text = "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
         add_value(self, "items", "ITEMS", text, nargs=n_items)
         self.add_what()
-        add_flags(self, "item-id", "input", "on-missing", "cache", "recorded")
+        add_flags(self, "item-id", "form", "input", "on-missing", "cache", "recorded")
 
     def add_running(self) -> None:
         """How judges are called."""
@@ -203,6 +203,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "template": _value("T", "prompt template instead of the rubric's, as in tagged@v1"),
     # where replies and items come from
     "item-id": _value("COLUMN", "column that holds the ids (default: item_id, else the row)"),
+    "form": _value("NAME", "reader of traces that another program wrote, as in otel"),
     "input": _value("INPUT=COLUMN", _INPUT, action="append", default=[], dest="inputs", type=_input),
     "on-missing": {"choices": ON_MISSING, "default": "raise", "help": _ON_MISSING},
     "cache": _value("DIR", "cache folder or postgresql://… (default: EVALKIT_CACHE, else cache/ of the project)"),
@@ -227,6 +228,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "quorum": _value("SHARE", _QUORUM, type=float),
     # labels, output and the registry
     "labels": _value("FILE", _LABELS),
+    "reader": _value("NAME", "reader of labels of another tool, by the entry point evalkit.readers"),
     "items": _value("ITEMS", "items with group_id: the intervals treat each group as one unit"),
     "json": _switch("print one JSON document"),
     "quiet": _switch("print only warnings, errors and unscored judgments on stderr"),

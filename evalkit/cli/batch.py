@@ -63,7 +63,7 @@ def add(commands: Commands) -> None:
 def _add_requests(parser: Parser) -> None:
     add_value(parser, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
     parser.add_what()
-    add_flags(parser, "item-id", "input", "on-missing", "refresh", "adopt", "budget-usd")
+    add_flags(parser, "item-id", "form", "input", "on-missing", "refresh", "adopt", "budget-usd")
 
 
 def _add_ticket(parser: Parser, nargs: str | None = None, **defaults: Any) -> None:

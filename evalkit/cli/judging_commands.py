@@ -76,7 +76,7 @@ def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str
     parser = add_command(commands, name, run, text, end, _USAGE.format(name))
     parser.add_judging(n_items="?")
     add_value(parser, "--judgments", "FILE", "existing judgments: no judge is called, and ITEMS may be left out")
-    add_flags(parser, "labels")
+    add_flags(parser, "labels", "reader")
     parser.add_label_columns("the items")
     parser.add_rules()
     parser.add_running()
@@ -122,7 +122,7 @@ def _evaluation(args: argparse.Namespace) -> ek.Evaluation:
     if args.labels and args.label:
         text = "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
         raise ConfigError(text)
-    labels: Any = io.read_label_file(args.labels) if args.labels else dict(args.label) or None
+    labels: Any = io.read_label_file(args) if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
             raise ConfigError("ITEMS is missing; name the file of items to judge, or pass --judgments FILE")

@@ -31,11 +31,8 @@ SETTINGS = "settings.json"
 
 def read_items(args: argparse.Namespace) -> pd.DataFrame:
     """The items of a command; labels and rubric columns with them."""
-    from evalkit.tables.items import as_items
-
-    if args.items != "-":
-        return _with_rows(ek.load_items(args.items, item_id=args.item_id), args.items)
-    return as_items(_with_rows(_read_stdin(), args.items), item_id=args.item_id)
+    source = _with_rows(_read_stdin(), args.items) if args.items == "-" else args.items
+    return _with_rows(ek.load_items(source, item_id=args.item_id, form=getattr(args, "form", None)), args.items)
 
 
 def read_table(path: str, name: str, *others: str) -> pd.DataFrame:
@@ -54,15 +51,15 @@ def _with_rows(table: pd.DataFrame, path: str) -> pd.DataFrame:
     return table
 
 
-def read_label_file(path: str) -> pd.DataFrame:
+def read_label_file(args: argparse.Namespace) -> pd.DataFrame:
     """Human labels of a file; ``-`` is a long table on stdin."""
-    return read_table(path, "labels") if path == "-" else ek.load_labels(path)
+    return read_table("-", "labels") if args.labels == "-" else ek.load_labels(args.labels, reader=args.reader)
 
 
 def read_labels(args: argparse.Namespace) -> pd.DataFrame:
     """Human labels: a long table, an export of Label Studio or Argilla, or columns of a file of items."""
     if not args.label:
-        return read_label_file(args.labels)
+        return read_label_file(args)
     return ek.extract_labels(ek.load_items(args.labels, item_id=args.item_id), dict(args.label))
 
 

@@ -171,7 +171,7 @@ def _bytes_of(source: Any) -> bytes:
     return buffer.getvalue()
 
 
-def image_in(value: Any, detail: Any = None) -> Image | None:
+def image_in(value: Any) -> Image | None:
     """The image in a value of an item: bytes, a path, an image of Pillow or `datasets`; None if it holds none.
 
     A path is one only as a `pathlib.Path`: a text of a file of items must not name a file of this machine.
@@ -180,8 +180,8 @@ def image_in(value: Any, detail: Any = None) -> Image | None:
         value = value["bytes"]
     is_pillow = type(value).__module__.partition(".")[0] == "PIL" and hasattr(value, "save")
     if isinstance(value, bytes) and (header_of(value) is not None or len(value) > MOST_BYTES):
-        return Image(value, detail)
-    return Image(value, detail) if isinstance(value, Path) or is_pillow else None
+        return Image(value)
+    return Image(value) if isinstance(value, Path) or is_pillow else None
 
 
 class AttachedImage(dict[str, str]):

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from evalkit.core.strict_json import read_json
-from evalkit.errors import ConfigError, MissingExtraError, advise_extra
+from evalkit.errors import ConfigError, InputError, MissingExtraError, advise_extra
 from evalkit.gate.time_limit import TooSlowError, can_limit, limited
 from evalkit.gate.traces import REDACTED
+from evalkit.tables.calls import CallRules
 from evalkit.tables.items import canonical_text
+from evalkit.tables.messages import messages_of
 
 if TYPE_CHECKING:
     from evalkit.gate.results_and_exit_code import Status
@@ -146,16 +148,19 @@ class Check:
         ConfigError if it cannot be used.
     check
         From what was compiled and an answer: the status and its reason. It reads no file and no URL.
+    reads
+        What it checks: the answer, or another field of the trace as an item.
     notes
         What the check lets through that its author may not expect; if the flag is set, words are not quoted.
     """
 
     fields: Mapping[str, Any]
     compile: Callable[[Mapping[str, Any], Path], Any]
-    check: Callable[[Any, str], tuple[Status, str]]
+    check: Callable[[Any, Any], tuple[Status, str]]
+    reads: str = "response"
     notes: Callable[[Any, bool], list[str]] = lambda *_: []
 
-    def status_of(self, compiled: Any, answer: str | None, *, redact: bool = False) -> tuple[Status, str]:
+    def status_of(self, compiled: Any, answer: Any, *, redact: bool = False) -> tuple[Status, str]:
         """Status of one answer; with `redact`, the message quotes neither answer nor expectation.
 
         A check that cannot be decided (an unresolved ``$ref``, an answer nested too deeply, a pattern that takes too
@@ -169,7 +174,7 @@ class Check:
         if isinstance(compiled, ConfigError):
             return "error", str(compiled)
         if answer is None:
-            return "error", "the trace has no response to check; add it, or omit the check"
+            return "error", f"the trace has no {self.reads} to check; add it, or omit the check"
         try:
             with limited(_SECONDS):
                 status, message = self.check(compiled, answer)
@@ -287,6 +292,25 @@ def _notes_on_schema(validator: Any, redact: bool) -> list[str]:
     return notes
 
 
+def _call_rules(given: Mapping[str, Any]) -> CallRules:
+    """The rules of a mapping, which some log must break."""
+    try:
+        rules = CallRules(**given)
+    except (ConfigError, TypeError) as problem:
+        raise ValueError(f"{problem}; allowed: {', '.join(CallRules.__slots__)}") from None
+    if not (rules.made or rules.forbidden or rules.most is not None):
+        raise ValueError("these rules allow any calls; set made, forbidden or most")
+    return rules
+
+
+def _obeys(rules: CallRules, messages: Any) -> tuple[Status, str]:
+    try:
+        problems = rules.failures(messages_of(messages))
+    except InputError as problem:
+        return "error", str(problem)
+    return ("fail", "; ".join(problems)) if problems else ("pass", "the calls are as expected")
+
+
 _Phrases = Annotated[
     list[Annotated[str, AfterValidator(_phrase)]], BeforeValidator(one_or_more), Field(min_length=1)
 ]  # fmt: skip
@@ -295,6 +319,12 @@ CHECKS = {
     "regex": Check(
         {"pattern": Annotated[str, AfterValidator(_pattern)]}, lambda given, _: re.compile(given["pattern"]), _matches
     ),
-    "json_schema": Check({"schema": dict[str, Any], "schema_file": str}, _schema, _fits, _notes_on_schema),
+    "json_schema": Check({"schema": dict[str, Any], "schema_file": str}, _schema, _fits, notes=_notes_on_schema),
+    "calls": Check(
+        {"calls": Annotated[dict[str, Any], AfterValidator(_call_rules)]},
+        lambda given, _: given["calls"],
+        _obeys,
+        "messages",
+    ),
 }
 """Type of an expectation -> the check without a judge."""

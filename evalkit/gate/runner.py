@@ -132,7 +132,9 @@ class _Part:
         measured = [*self._of_criteria(figures, options)] if self.own else []
         for task in () if self.own else self.tasks:
             if task.judgment is None:
-                outcome = CHECKS[self.expected.type].status_of(self.check, task.trace.answer, redact=options.redact)
+                check, trace = CHECKS[self.expected.type], task.trace
+                value = trace.answer if check.reads == "response" else trace.item.get(check.reads)
+                outcome = check.status_of(self.check, value, redact=options.redact)
             else:
                 outcome = measure(task.judgment, self.expected.min_score)
             place = task.trace.line, task.trace.attempt

@@ -162,8 +162,10 @@ class Criterion(FileModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The criterion as in a rubric file, defaults left out."""
-        scale = {} if self.steps_of else {"scale": dict(self.scale)}
-        return self._file_values("name", "level") | scale
+        values = self._file_values("name", "level") | {"scale": dict(self.scale)}
+        if self.steps_of:
+            del values["scale"]
+        return values
 
     def of_item(self, inputs: Mapping[str, Any]) -> Criterion:
         """The criterion with the steps of these inputs as its levels; itself, if its levels are not an item's own."""

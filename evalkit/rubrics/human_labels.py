@@ -44,6 +44,8 @@ NO_RUBRIC = "table"
 _OF_ITEMS = "labels are of items, whoever judges them; choose the rows that count, and pass labels.drop(columns={!r})"
 _ONE_OF_BOTH = "pass the rows of one in both tables, and then labels.drop(columns={!r})"
 
+_OF_SEVERAL = "of several labels, make a criterion of each that is true or false"
+
 _LONGEST = 200  # of the words of a level
 _MOST_CRITERIA = 20  # in a message
 
@@ -307,10 +309,13 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
             "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
-    several = labels.loc[[is_list_like(label) for label in labels["label"]], "label"]
-    if len(several):
-        fact = f"the labels of {counted(len(several), 'row')} are several values, such as {several.iloc[0]!r}"
-        raise InputError(f"{fact}; a label is one value: of several, make a criterion of each that is true or false")
+    for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in labels and labels[name].dtype == object]:
+        several = labels.loc[[is_list_like(cell) for cell in labels[name]], name]
+        if len(several):
+            fact = f"{counted(len(several), 'row')} of the labels have several values in {name!r}, the first in row "
+            fact += f"{several.index[0]}: {several.iloc[0]!r}; a cell has one value"
+            way_out = f"labels.explode({name!r}) makes a row of each"
+            raise InputError(f"{fact}: {_OF_SEVERAL if name == 'label' else way_out}")
     if "annotator" not in labels and {"score_norm", "level", "scale"} <= {*labels.columns}:
         names = "rename(columns={'judge': 'annotator'})" if "judge" in labels else "assign(annotator='jury')"
         fact = "the labels are a table of judges, not of people: judgments, votes or scores"
@@ -405,7 +410,10 @@ def _chosen(labels: pd.DataFrame, judged: pd.DataFrame, key: str, by: str | None
     is_lost = checked & ~fits
     parts = of_labels["of"] if by == "criterion" else pd.Series("", of_labels.index)
     if (is_alone := is_lost & ~parts.isin(parts[~is_lost]).to_numpy()).any():
-        raise InputError(f"{_says(of_labels[is_alone], key)}, {fact}; {_ONE_OF_BOTH.format(key)}")
+        advice = _ONE_OF_BOTH.format(key)
+        if key == "rubric_version" and {*("v" + of_labels.loc[is_alone, key])} == {*of_these[key]}:
+            advice = f"if it is this version, write so: labels.assign(rubric_version={of_these[key].iloc[0]!r})"
+        raise InputError(f"{_says(of_labels[is_alone], key)}, {fact}; {advice}")
     if is_lost.any():
         names = listed(sorted(of_labels.loc[is_lost, key].unique()), most=3)
         _warn(f"{counted(int(is_lost.sum()), 'label')} of {len(labels)} left out: of {key} {names}", "")
@@ -472,15 +480,13 @@ def label_of(value: Any, scale: Scale | None, where: str) -> str:
     allowed = ", ".join(scale.labels)
     if scale.level == "interval":
         allowed = f"any number from {scale.lowest:g} to {scale.highest:g}"
-    raise InputError(f"{where}: label {text!r} is not on the scale; {allowed_labels(allowed, scale, text)}")
+    raise InputError(f"{where}: label {text!r} is not on the scale; {allowed_labels(allowed, scale, value)}")
 
 
 def allowed_labels(allowed: str, scale: Scale, text: object) -> str:
     """What labels may be, for an error about `text`, and how words of one's own become such labels."""
     verdicts = ", true, false" if scale.has_rule else ""
-    example = "true" if scale.has_rule else next(iter(scale.labels), "1")
-    advice = f"replace your words in the column of labels, as in column.replace({{{text!r}: {example!r}}})"
-    return f"allowed: {allowed}{verdicts}; {advice}"
+    return f"allowed: {allowed}{verdicts}; if it means one of these, say which: column.replace({{{text!r}: …}})"
 
 
 def boolean_text(text: str) -> str | None:

@@ -162,7 +162,8 @@ def _read_by(reader: Reader, cell: Any) -> Any:
         raise InputError(f"{fact}; name the reader of their form, or their fields: {_ADVICE}") from problem
 
 
-_OWN_FORM = CriteriaForm()
+OWN_FORM = CriteriaForm()
+"""That of evalkit, in the column ``criteria``."""
 
 
 def explode_criteria(
@@ -442,7 +443,7 @@ def _items_and_cells(items: ItemsLike, name: str, item_id: str | None) -> tuple[
     return as_items(frame.drop(columns=[name]), item_id=item_id), cells
 
 
-def criteria_in(cell: Any, form: CriteriaForm = _OWN_FORM) -> list[ItemCriterion]:
+def criteria_in(cell: Any, form: CriteriaForm = OWN_FORM) -> list[ItemCriterion]:
     """The criteria of one item that are judged, checked."""
     flat = [_criterion(entry, number) for number, entry in enumerate(form.entries(cell), start=1)]
     if not flat:

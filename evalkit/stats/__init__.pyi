@@ -18,6 +18,9 @@ from .alignment.judge_alignment import align as align
 from .alignment.judge_contributions import jury_value as jury_value
 from .alignment.label_draws import next_labels as next_labels
 from .alignment.label_splits import split_labels as split_labels
+from .alignment.pass_probabilities import PassProbabilities as PassProbabilities
+from .alignment.pass_probabilities import certainty_threshold as certainty_threshold
+from .alignment.pass_probabilities import pass_probabilities as pass_probabilities
 from .alignment.pass_thresholds import pass_threshold as pass_threshold
 from .comparison.compare_evaluations import compare as compare
 from .comparison.comparison_table import Comparison as Comparison

@@ -196,10 +196,10 @@ _TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = 
 }
 
 
-def _t(freedom: float) -> float:
+def _t(freedom: float, tail: float = _TAIL) -> float:
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, _TAIL))
+    return float(stdtrit(freedom, tail))
 
 
 def wilson(rate: float, n: float) -> Interval:
@@ -334,8 +334,8 @@ def bounded_interval(mean: float, error: float, *, bounds: tuple[float, float], 
     return Interval(low + width * max(0.0, middle - half), low + width * min(1.0, middle + half))
 
 
-def change_interval(steps: Floats, clusters: Ints) -> Interval:
-    """The interval of a mean of steps −1, 0 and 1: (fixed − broke)/n of paired verdicts.
+def change_interval(steps: Floats, clusters: Ints, tail: float = _TAIL) -> Interval:
+    """The interval of a mean of steps from −1 to 1: (fixed − broke)/n of paired verdicts; `tail`: quantile of its end.
 
     Agresti and Min (2005), for matched proportions: half an item more in each of the four cells of the paired
     table, so n + 2 items and a change seen once more; with cluster errors and t_{G−1}. Where no item changes, or
@@ -353,7 +353,7 @@ def change_interval(steps: Floats, clusters: Ints) -> Interval:
         return Interval.none("fewer than two clusters")
     n = float(len(steps) if np.ptp(steps) > 0 else effective_clusters(clusters))
     middle = float(steps.mean()) * n / (n + 2)
-    half = _t(n_clusters - 1) * math.sqrt(variance * (n / (n + 2)) ** 2 + (1 + middle**2) / (n + 2) ** 2)
+    half = _t(n_clusters - 1, tail) * math.sqrt(variance * (n / (n + 2)) ** 2 + (1 + middle**2) / (n + 2) ** 2)
     return Interval(max(-1.0, middle - half), min(1.0, middle + half))
 
 

@@ -104,6 +104,7 @@ def vote(
         - `score_sd`, if the judgments have it: the standard deviation of the judge's score if it were drawn once, in
           rubric units: within the distributions and between the samples. NA unless each scored sample has one; then
           `self_agreement` is NA, since such samples are no draws;
+        - `pass_prob`, if the judgments have it: its mean over the scored samples; NA if one of them has none;
         - `repaired`, if the judgments have it: whether a sample of the vote got its score by a repair (see `judge`);
         - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first; a tie is half.
           NA where the judge did not see both orders, since it cannot be told from the answers then.
@@ -183,6 +184,8 @@ def _vote(
     columns["first_rate"] = np.where(orders[samples.groups.first], flips.first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
+    if "pass_prob" in frame:
+        columns["pass_prob"] = _chance(samples, frame["pass_prob"].to_numpy(dtype=np.float64))
     if "repaired" in frame:
         columns["repaired"] = samples.groups.count(schemas.repaired_rows(frame)) > 0
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
@@ -363,6 +366,13 @@ def _spread(samples: _Samples) -> Floats:
     within = np.where(rows, np.nan_to_num(samples.spread) ** 2, 0.0)
     between = np.where(rows, (samples.score - mean[groups.codes]) ** 2, 0.0)
     return np.where(complete, np.sqrt(groups.total(within + between, rows) / n), np.nan)
+
+
+def _chance(samples: _Samples, prob: Floats) -> Floats:
+    """The mean P(pass) of the scored samples; NaN if one of them has none."""
+    groups, n = samples.groups, samples.groups.count(samples.scored)
+    complete = (n > 0) & (groups.count(samples.scored & np.isnan(prob)) == 0)
+    return np.where(complete, groups.total(np.nan_to_num(prob), samples.scored) / np.maximum(n, 1), np.nan)
 
 
 def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, tied: Flags) -> Objects:

@@ -1,3 +1,4 @@
+from .calls import check_calls as check_calls
 from .files import load_items as load_items
 from .files import read_frame as read_frame
 from .files import read_table as read_table

@@ -171,7 +171,7 @@ def _with_fields(message: Any, show: Collection[str], ignore: Collection[str]) -
         return message
     shown = {name: message[name] for name in show if name in message}
     rest = {name: value for name, value in message.items() if name not in (*show, *ignore)}
-    return rest | ({"shown": shown} if shown else {})
+    return rest | ({"shown": _shown_beside(message, "shown").get("shown", {}) | shown} if shown else {})
 
 
 def is_result(message: Message) -> bool:

@@ -19,7 +19,6 @@ import pytest
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.errors import EvalkitWarning
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 
@@ -107,11 +106,11 @@ def test_after_a_killed_actor_the_table_is_that_of_one_process_and_nothing_store
 
         before: list[str] = []
         threading.Thread(target=tell, daemon=True).start()
-        with (
-            joblib.parallel_config("ray", n_jobs=-1),
-            pytest.warns(EvalkitWarning, match="ActorDiedError.*starts the unfinished parts again"),
-        ):
-            done = ek.judge_files(tmp_path / "items.jsonl", RUBRIC, jury, out=tmp_path / "out", rows=4, **arguments)
+        arguments |= {"out": tmp_path / "out", "rows": 4}
+        with joblib.parallel_config("ray", n_jobs=-1):
+            with pytest.raises(ray.exceptions.ActorDiedError):
+                ek.judge_files(tmp_path / "items.jsonl", RUBRIC, jury, **arguments)
+            done = ek.judge_files(tmp_path / "items.jsonl", RUBRIC, jury, **arguments)
         assert (tmp_path / "killed").exists()
         paid = Counter(server.paid)
         assert {f"ITEM-{number}": 1 for number in before} == {
@@ -121,7 +120,7 @@ def test_after_a_killed_actor_the_table_is_that_of_one_process_and_nothing_store
         assert len(before) >= 8
         assert 40 <= sum(paid.values()) <= 48
         whole = ek.judge(items, RUBRIC, jury, samples=1, cache=tmp_path / "other", progress=False)
-    assert set(done.parts["state"]) == {"judged"}
+    assert {*done.parts["state"]} <= {"judged", "kept"}
     assert ek.engine.ReplyStore.open(tmp_path / "cache").stats()["n_replies"] == 80
     same(pd.read_parquet(tmp_path / "out"), whole)
 

@@ -4,9 +4,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -17,6 +19,7 @@ from commandline import environment, evalkit, write_lines
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.errors import ConfigError
 from evalkit.gate import GateConfig, GateOptions, Trace, run_gate
 from evalkit.gate.judge_drift import judge_changed
@@ -68,6 +71,11 @@ def later():
 
 def n_paid(server):
     return sum(seen.body.get("n", 1) for seen in server.seen)
+
+
+def n_stored():
+    with closing(sqlite3.connect(Path(os.environ["EVALKIT_CACHE"]) / FILE_NAME)) as store:
+        return store.execute("SELECT count(*) FROM replies").fetchone()[0]
 
 
 class TestDrift:
@@ -170,16 +178,15 @@ class TestDrift:
         write(60)
         with judge_server(faults=failing(0.1)) as server:
             ci(*FILES, *judge(server))
-            since, paid = later(), n_paid(server)
+            since, paid, stored = later(), n_paid(server), n_stored()
             server.faults = lambda body: {"hang": 600} if number(body) >= 20 else failing(0.1)(body)
             command = [sys.executable, "-m", "evalkit", "ci", *FILES, *judge(server), "--drift", since]
             with subprocess.Popen(
                 command, env=environment(OPENAI_API_KEY="none"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             ) as process:
                 deadline = time.monotonic() + 300
-                while time.monotonic() < deadline and sum(number(one.body) < 20 for one in server.seen) < 40:
+                while time.monotonic() < deadline and n_stored() < stored + 60:  # those of the first twenty
                     time.sleep(0.05)
-                time.sleep(2)  # the replies of the first twenty are written
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait(60)
             first = [number(seen.body) for seen in server.seen][paid // 3 :]

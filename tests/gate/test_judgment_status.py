@@ -350,6 +350,29 @@ def test_an_empty_part_or_a_number_that_is_none_is_refused_at_the_top(tmp_path: 
         load_gate(tmp_path / "e.json")
 
 
+@pytest.mark.parametrize(
+    ("rules", "status"),
+    [({"made": ["find"]}, "pass"), ({"made": ["refund"], "most": 3}, "fail"), ({"forbidden": ["find"]}, "fail")],
+)
+def test_calls_are_read_from_the_messages_of_a_trace(rules: Any, status: str) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    config = GateConfig(tests=[{"id": "t", "expected": {"type": "calls", "calls": rules}}])
+    messages = [{"role": "assistant", "tool_calls": [call]}]
+    for inputs, expected in (
+        ({"messages": messages}, status),
+        ({"messages": [{"from": "gpt", "value": "x"}]}, "error"),
+        (None, "error"),
+    ):
+        result = run_gate(config, [Trace(1, "t", "q", None, "a", inputs=inputs)], environment={})
+        assert result.tests[0].status == expected
+
+
+@pytest.mark.parametrize("rules", [{}, {"made": []}, {"made": "find"}, {"most": -1}, {"mode": 1}, {"in_order": True}])
+def test_rules_that_allow_any_calls_or_cannot_be_read_are_refused(rules: Any) -> None:
+    with pytest.raises(ValueError, match=r"calls"):
+        GateConfig(tests=[{"id": "t", "expected": {"type": "calls", "calls": rules}}])
+
+
 def test_texts_are_compared_in_one_normal_form() -> None:
     """é as one character or as e and an accent: the answer of a trace is NFC, so is what it must contain."""
     assert checked("caf\u00e9", type="must_contain", value="cafe\u0301")[0] == "pass"

@@ -6,13 +6,17 @@ import gzip
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import evalkit as ek
+from evalkit.cli import main
 from evalkit.errors import ConfigError, InputError
+from evalkit.gate import GateConfig, GateOptions, Trace, run_gate
 from evalkit.readers import find, names, renamed
 from evalkit.rubrics.item_criteria import CriteriaForm, criteria_in
 
@@ -125,42 +129,129 @@ def test_two_fields_of_one_meaning_are_refused() -> None:
     assert renamed("a", {"title": "text"}) == "a"
 
 
-def test_a_reader_of_another_package_works_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "graders.py").write_text(
-        "from evalkit.readers import Reader, renamed\n"
-        "def read(cell):\n"
-        "    return [renamed(entry, {'label': 'text', 'worth': 'points'}) for entry in cell['graders']]\n"
-        "READER = Reader('graders', 'criteria', read)\n"
-        "OTHER = 3\n"
-        "def answers(rows):\n"
-        "    for row in rows:\n"
-        "        about = {'id': row['task'], 'fields': {}, 'criterion': 'tone'}\n"
-        "        yield from (about | {'annotator': who, 'label': mark} for who, mark in row['marks'].items())\n"
-        "LABELS = Reader('board', 'labels', lambda rows: [*answers(rows)])\n"
-    )
+PACKAGE = """\
+from evalkit.readers import Reader, renamed
+
+
+def read(cell):
+    return [renamed(entry, {'label': 'text', 'worth': 'points'}) for entry in cell['graders']]
+
+
+def answers(rows):
+    for row in rows:
+        about = {'id': row['task'], 'fields': {}, 'criterion': 'requirement'}
+        yield from (about | {'annotator': who, 'label': mark} for who, mark in row['marks'].items())
+
+
+def sessions(rows):
+    roles = {'bot': 'assistant', 'person': 'user'}
+    for row in rows:
+        messages = [{'role': roles[turn['by']], 'content': turn['says']} for turn in row['turns']]
+        yield {'item_id': row['task'], 'task': row['goal'], 'answer': row['turns'][-1]['says'],
+               'tests': row['tests'], 'messages': messages}
+
+
+READER = Reader('graders', 'criteria', read)
+LABELS = Reader('board', 'labels', lambda rows: [*answers(rows)])
+TRACES = Reader('sessions', 'traces', lambda rows: [*sessions(rows)])
+OTHER = 3
+"""
+ENTRY_POINTS = """\
+[evalkit.readers]
+graders = graders:READER
+board = graders:LABELS
+sessions = graders:TRACES
+odd = graders:OTHER
+apex = graders:READER
+"""
+# per task: says A is worth 2 and is met, the words of the second are not in the answer
+TESTS = [{"graders": [{"label": f"Says A{n}", "worth": 2}, {"label": "Quantum", "worth": 3}]} for n in range(3)]
+ROWS = [{"task": f"t{n}", "goal": "Why?", "tests": tests, "turns": [
+    {"by": "person", "says": "Why?"}, {"by": "bot", "says": f"It says A{n}."}]}
+    for n, tests in enumerate(TESTS)]  # fmt: skip
+FORM = {"column": "tests", "fields": "graders"}
+ASK: dict[str, Any] = {"inputs": {"criteria": FORM}, "samples": 1, "progress": False}
+
+
+@pytest.fixture
+def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pd.DataFrame]:
+    """Items by the reader of an installed package, whose only module also reads their criteria and labels."""
+    (tmp_path / "graders.py").write_text(PACKAGE)
     info = tmp_path / "graders-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: graders\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[evalkit.readers]\ngraders = graders:READER\nboard = graders:LABELS\n"
-        "odd = graders:OTHER\napex = graders:READER\n"
-    )
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     find.cache_clear()
     monkeypatch.delitem(sys.modules, "graders", raising=False)
-    labels = ek.load_labels([{"task": 1, "marks": {"Ana": "kind", "Ben": "rude"}}], reader="board")
-    assert labels[["annotator", "label"]].values.tolist() == [["Ana", "kind"], ["Ben", "rude"]]
-    items = [{"item_id": 1, "answer": "a", "tests": {"graders": [{"label": "Says A", "worth": -3}]}}]
-    rows = ek.explode_criteria(items, "tests", fields="graders")
-    assert rows[["requirement", "points"]].values.tolist() == [["Says A", -3.0]]
+    yield ek.load_items(ROWS, form="sessions")
+    find.cache_clear()
+
+
+def by_gate(items: pd.DataFrame) -> list[float]:
+    expected = {"type": "criteria", "min_points": 0.4, "criteria": FORM}
+    config = GateConfig(tests=[{"id": name, "expected": expected} for name in items["item_id"]])
+    traces = [Trace(n, row["item_id"], row["task"], None, row["answer"], inputs={"tests": row["tests"]})
+              for n, row in enumerate(items.to_dict("records"))]  # fmt: skip
+    result = run_gate(config, traces, GateOptions(judge="fake:strict", cache=Path("cache")))
+    return [test.metrics[0].measured[0].points["all"]["score"] for test in result.tests]
+
+
+def by_card(items: pd.DataFrame) -> list[float]:
+    return by_rows(ek.start(items, judges="fake:strict", fields="graders").items)
+
+
+def by_rows(rows: pd.DataFrame) -> list[float]:
+    judgments = ek.judge(rows, "requirement", "fake:strict", samples=1, progress=False)
+    return ek.points(ek.aggregate(ek.vote(judgments)), rows)["score"].tolist()
+
+
+def by_command_line(_: pd.DataFrame) -> list[float]:
+    Path("log.json").write_text(json.dumps(ROWS))
+    given = ["--rubric", "requirement", "--judge", "fake:strict", "--samples", "1", "--form", "sessions"]
+    command = ["evaluate", "log.json", *given, "--input", f"criteria={json.dumps(FORM)}", "--out", "out", "--quiet"]
+    assert main(command) == 0
+    return [json.loads(row)["score"] for row in Path("out", "points.jsonl").read_text().splitlines()]
+
+
+DOORS: dict[str, Callable[[pd.DataFrame], list[float]]] = {
+    "explode_criteria": lambda items: by_rows(ek.explode_criteria(items, "tests", fields="graders")),
+    "evaluate": lambda items: ek.evaluate(items, "requirement", "fake:strict", **ASK).points["score"].tolist(),
+    "reward": lambda items: ek.engine.reward(
+        "requirement", "fake:strict", inputs={"criteria": FORM}, samples=1)(
+        prompts=items["task"].tolist(), completions=items["answer"].tolist(), tests=items["tests"].tolist()),
+    "gate": by_gate, "start": by_card, "command line": by_command_line,
+}  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("door", DOORS)
+def test_criteria_are_read_at_every_door_by_a_reader_of_another_package(door: str, items: pd.DataFrame) -> None:
+    assert DOORS[door](items) == pytest.approx([0.4] * 3)  # 2 of 5 points
+
+
+def test_labels_are_read_by_a_reader_of_another_package(items: pd.DataFrame, capsys: Any) -> None:
+    rows = [{"task": f"{name}#1", "marks": {"Ana": "1", "Ben": "0"}} for name in items["item_id"]]
+    assert ek.load_labels(rows[:1], reader="board")[["annotator", "label"]].values.tolist() == [
+        ["Ana", "1"],
+        ["Ben", "0"],
+    ]
+    evaluation = ek.evaluate(items, "requirement", "fake:strict", **ASK)
+    evaluation.votes.to_json("votes.jsonl", orient="records", lines=True)
+    Path("labels.json").write_text(json.dumps(rows))
+    assert main(["align", "votes.jsonl", "labels.json", "--reader", "board", "--json"]) == 0
+    assert [(row["accuracy"], row["n_annotators"]) for row in json.loads(capsys.readouterr().out)] == [(0.5, 2)]
+
+
+def test_a_reader_that_fails_or_is_none_is_named(items: pd.DataFrame) -> None:
     for cell in ({"tests": []}, [3], {"graders": 4}):  # KeyError, TypeError, TypeError in the reader
         with pytest.raises(
             InputError, match=r"item '1': the reader 'graders' cannot read these criteria \((Key|Type)Error"
         ):
             ek.explode_criteria([{"item_id": 1, "tests": cell}], "tests", fields="graders")
-    form = {"column": "tests", "fields": "graders"}
-    judgments = ek.judge(items, "requirement", "fake:strict", inputs={"criteria": form}, samples=1, progress=False)
-    assert judgments["item_id"].tolist() == ["1#1"]
+    with pytest.raises(ConfigError, match=r"column 'tests' cannot be 'criteria' \(its criteria are a mapping.*fields="):
+        ek.start(items, "requirement", "fake:strict", roles={"tests": "criteria"})
     with pytest.raises(ConfigError, match=r"'odd' is no reader of criteria; available: .*healthbench"):
         find("odd", "criteria")
     with pytest.raises(ConfigError, match="several readers have the name 'apex'"):

@@ -140,6 +140,8 @@ def test_fields_that_are_not_shown_are_named_and_shown_or_left_out_as_the_user_s
     assert "nine" not in prompt
     assert "SECRET" not in prompt
     items = ek.load_items([{"conversation": log}], show=["documents"], ignore=["cost", "raw"])
+    again = ek.load_items(ek.load_items([{"conversation": log}], show=["cost"]), show=["documents"], ignore=["raw"])
+    assert [*again["conversation"][0][0]["shown"]] == ["cost", "documents"]
     prompt = str(ek.build_prompt(rubric, items))  # no warning
     assert prompt.count("It opens at nine.") == 1
     assert "SECRET" not in prompt

@@ -237,10 +237,35 @@ def test_labels_of_several_values_are_no_label(name, several):
     # without a scale, a list would be a label that no judge gives: an accuracy of 0
     judged = pd.DataFrame({"item_id": range(4), "judge": "j", "label": list("xyxy")})
     labels = pd.DataFrame({"item_id": range(4), "label": ["x", several, "x", None]})
-    with pytest.raises(InputError, match=r"the labels of 1 row are several values, such as .*make a criterion of each"):
+    with pytest.raises(
+        InputError,
+        match=r"1 row of the labels have several values in 'label', the first in row 1: .*make a criterion of each",
+    ):
         TABLES[name](judged, labels)
     labels["label"] = ["x", "y", "x", None]
     assert ek.align(judged, labels)["accuracy"].tolist() == [1]
+
+
+@pytest.mark.parametrize("key", ["item_id", "criterion", "annotator", "rubric", "rubric_version", "system_id"])
+def test_a_key_of_labels_is_one_value_until_each_has_a_row(key, items, cache) -> None:
+    made = ek.evaluate(items.head(2), "faithfulness", "fake:strict", samples=1, cache=cache)
+    row = {"criterion": "faithfulness", "annotator": "Ana", "rubric": "faithfulness", "rubric_version": "v1"}
+    labels = pd.DataFrame([{"item_id": name, "label": "2", "system_id": "s", **row} for name in made.items["item_id"]])
+    listed = labels.assign(**{key: [[cell] for cell in labels[key]]})
+    for call in (lambda: ek.align(made, listed), lambda: ek.load_labels(listed)):
+        with pytest.raises(InputError, match=rf"2 rows .* in '{key}', the first in row 0: .*labels.explode\('{key}'\)"):
+            call()
+    assert len(ek.load_labels(listed.explode(key))) == 2
+
+
+@pytest.mark.parametrize("version", [1, 1.0, "1"])
+def test_a_version_that_is_a_number_is_refused_with_the_line_that_works(version, items, cache) -> None:
+    made = ek.evaluate(items.head(2), "faithfulness", "fake:strict", samples=1, cache=cache)
+    labels = pd.DataFrame({"item_id": made.items["item_id"], "criterion": "faithfulness", "annotator": "Ana",
+                           "label": "2", "rubric": "faithfulness", "rubric_version": version})  # fmt: skip
+    with pytest.raises(InputError, match=r"says '1' .* 'v1'; .*: labels.assign\(rubric_version='v1'\)"):
+        ek.align(made, labels)
+    assert ek.align(made, labels.assign(rubric_version="v1"))["n_labelled"].tolist() == [2]
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 42_659
+ALL = 42_640
 MOST = {
     "cli": 1_585,
     "core": 1_519,
-    "engine": 10_134,
+    "engine": 10_115,
     "errors": 177,
     "evaluation": 1_997,
     "gate": 2_329,
@@ -125,10 +125,13 @@ RAISED = (
     Raise("notebook", 10, "labels that were added after a decision was shown"),
     Raise("tables", 2, "parts of a message whose type is no text"),
     Raise("tables", 18, "errors of readers of traces, fields of parts and calls that are not shown"),
+    Raise("stats", 260, "P(pass) against people, cuts on it, the certainty from which a judge agrees"),
     Raise("tables", 63, "a row per step of a trajectory, and tools' results cut in their middle"),
     Raise("rubrics", 42, "levels that are the steps of an item, and limits on tools' results"),
     Raise("stats", 91, "agreement on the step that failed, beside chance and the commonest step"),
     Raise("core", 1, "the mark of a prompt that was refused as too long"),
+    Raise("tables", 87, "calls of tools checked without a judge"),
+    Raise("gate", 17, "the check of calls"),
     Raise("readers", 29, "agents of one trace apart, spans without a trace refused, explanations of Inspect's scores"),
     Raise("rubrics", 18, "decision models that answer by name"),
     Raise("engine", 42, "decision models that answer by name"),
@@ -152,6 +155,8 @@ RAISED = (
         "first, prices said as at most, the plan of a saved session",
     ),
     Raise("engine", 14, "images beside samples of each judge"),
+    Raise("notebook", 9, "the form of criteria on the start card"),
+    Raise("rubrics", 5, "lists in keys of labels, and versions that are numbers, are refused with the line that works"),
 )
 
 

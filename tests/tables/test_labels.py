@@ -79,9 +79,7 @@ class TestMeaning:
 
     def test_sides_of_a_pair(self):
         items = pd.DataFrame({"winner": ["model_a", "tie", "model_b"]})
-        advice = (
-            r"allowed: A, B, tie; replace your words in the column of labels, as in column.replace\({'model_a': 'A'}\)"
-        )
+        advice = r"allowed: A, B, tie; if it means one of these, say which: column.replace\({'model_a': …}\)"
         with pytest.raises(InputError, match=advice):
             extract_labels(items, {"preference": "winner"}, rubric="preference")
         items = items.replace({"winner": {"model_a": "A", "model_b": "B"}})
@@ -90,7 +88,7 @@ class TestMeaning:
 
     @pytest.mark.parametrize("word", ["ok", "not ok", "yes", "✓", "pass", "unsure", "n/a"])
     def test_words_of_ones_own_are_refused_until_they_are_replaced(self, word):
-        with pytest.raises(InputError, match=rf"label '{word}' is not on the scale; .*true, false; .*'{word}': 'true'"):
+        with pytest.raises(InputError, match=rf"label '{word}' is not on the scale; .*true, false; .*'{word}': …"):
             found([word])
         items = pd.DataFrame({"a": [word, 1]}).replace({"a": {word: "true"}})
         assert extract_labels(items, {"c": "a"}, rubric=RUBRIC)["label"].tolist() == ["true", "1"]

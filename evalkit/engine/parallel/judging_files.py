@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import re
-import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -104,8 +102,8 @@ def judge_files(
     The parts run under ``joblib.Parallel``: ``with joblib.parallel_config("dask"):`` takes them to a Dask cluster, and
     ``with joblib.parallel_config("ray", n_jobs=-1):`` to Ray, after ``from ray.util.joblib import register_ray;
     register_ray()``. Called again, it does only what is missing: a part whose file was made from the same items, rubric
-    and judges is kept, unless a call in it failed. A part that fails does not stop the others. If workers die and
-    joblib ends the whole run, the unfinished parts are started again; not so if two attempts in a row finish no part.
+    and judges is kept, unless a call in it failed. A part that fails does not stop the others. If a worker
+    dies and joblib ends the whole run, the same call again judges what is missing.
 
     Parameters
     ----------
@@ -170,7 +168,7 @@ def judge_files(
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder / "_part-000000.json")
     _check_same(folder, spec, rows, chosen)
-    task = _Task(spec, chosen, folder, item_id, rows, secrets.token_hex(8))
+    task = _Task(spec, chosen, folder, item_id, rows)
 
     n_parts = 0
 
@@ -182,8 +180,7 @@ def judge_files(
                 yield _Part(number, items)
 
     source = prepare(source, item_id)
-    repeat = not isinstance(source, Iterator)
-    done = _one_by_one(parts(), task) if alone else run_parts(task.judge, parts, n_jobs, task.n_finished, repeat=repeat)
+    done = _one_by_one(parts(), task) if alone else run_parts(task.judge, parts(), n_jobs)
     if not done:
         fact = f"the source has {counted(n_parts, 'part')} of {rows} items, and none for {shard=}"
         advice = "make the parts smaller with rows= (--part-rows), or pass a lower number of shards"
@@ -212,23 +209,14 @@ def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Task:
-    """How each part is judged; `run` marks what one call of `judge_files` has written."""
+    """How each part is judged."""
 
     spec: Spec
     options: Options
     folder: Path
     item_id: str | None
     rows: int
-    run: str
     began: float = field(default_factory=time.time)
-
-    def n_finished(self) -> int:
-        """Parts that this call has finished, here or on a worker."""
-        n_parts = 0
-        for path in self.folder.glob("_part-*.json"):
-            with contextlib.suppress(OSError, ValueError):  # another shard may be judging this part again
-                n_parts += orjson.loads(path.read_bytes())["run"] == self.run
-        return n_parts
 
     def judge(self, part: _Part, budget: Budget | None = None) -> dict[str, Any]:
         """One unit of work: judge a part and write its files, unless they are there. Errors are in the row."""
@@ -244,8 +232,6 @@ class _Task:
             table, manifest = self.folder / f"{part.name}.parquet", self.folder / f"_{part.name}.json"
             if table.exists() and manifest.exists():
                 old_record: dict[str, Any] = orjson.loads(manifest.read_bytes())
-                if old_record.get("run") == self.run:  # before a worker died
-                    return {**row, **old_record["counts"], **old_record["paid"], "state": "judged"}
                 if old_record["made_of"] == made_of and not old_record["n_without_reply"] and not self.options.refresh:
                     return {**row, **old_record["counts"], "state": "kept"}
                 manifest.unlink()
@@ -253,7 +239,6 @@ class _Task:
             errors, paid = judgments["error"], Bill.of(judgments, "live")
             record: dict[str, Any] = {
                 "evalkit": __version__,
-                "run": self.run,
                 "made_of": made_of,
                 "counts": {
                     "n_items": len(work.inputs), "n_judgments": len(judgments), "n_unscored": int(errors.notna().sum()),
@@ -304,48 +289,37 @@ def _check_same(folder: Path, spec: Spec, rows: int, options: Options) -> None:
 P = TypeVar("P")
 R = TypeVar("R")
 
-_STALLED = 2  # a worker may die before any part is finished, but not each time
 _MISSING = re.compile(r"No module named '(\w+)")
 
 
-def run_parts(
-    work: Callable[[P], R], parts: Callable[[], Iterable[P]], n_jobs: int | None, n_finished: Callable[[], int], *,
-    repeat: bool,
-) -> list[R]:  # fmt: skip
+def run_parts(work: Callable[[P], R], parts: Iterable[P], n_jobs: int | None) -> list[R]:
     """The results of all parts, under the backend that joblib's configuration names.
 
-    joblib's own processes and Ray end the whole run when a worker dies. Then all parts are started again (`work`
-    recognizes finished ones) as long as `n_finished` grows, unless `repeat` is False.
+    joblib's own processes and Ray end the whole run when a worker dies; the same call then judges what is missing.
 
     Raises
     ------
     MissingExtraError
         If the workers lack a module.
     Exception
-        The backend's own error, if two attempts in a row finished no part.
+        The backend's own error.
     """
     from joblib import Parallel, delayed
 
-    pickled, before, stalled = _pickled(work), 0, 0
-    while True:
-        try:
-            with Parallel(n_jobs=n_jobs) as parallel:
-                if pickled:  # what a worker cannot load is an error here; as a task, Dask would send it for ever
-                    parallel([delayed(pickle.loads)(pickled)])
-                return list(parallel(delayed(work)(part) for part in parts()))
-        except (EvalkitError, pickle.PicklingError):
-            raise
-        # a backend's own error: its worker died, and there is no common type for that
-        except Exception as problem:
-            if module := _missing_module(problem):
-                raise MissingExtraError(_advice(module)) from problem
-            finished = n_finished()
-            stalled, before = 0 if finished > before else stalled + 1, finished
-            if stalled == _STALLED or not repeat:
-                raise
-            text = next(iter(str(problem).splitlines()), "")
-            fact = f"joblib ended the run ({type(problem).__name__}: {text})"
-            warnings.warn(f"{fact}; evalkit starts the unfinished parts again", EvalkitWarning, stacklevel=3)
+    pickled = _pickled(work)
+    try:
+        with Parallel(n_jobs=n_jobs) as parallel:
+            if pickled:  # what a worker cannot load is an error here; as a task, Dask would send it for ever
+                parallel([delayed(pickle.loads)(pickled)])
+            return list(parallel(delayed(work)(part) for part in parts))
+    except (EvalkitError, pickle.PicklingError):
+        raise
+    # a backend's own error: its worker died, and there is no common type for that
+    except Exception as problem:
+        if module := _missing_module(problem):
+            raise MissingExtraError(_advice(module)) from problem
+        problem.add_note("evalkit: finished parts are kept; make the same call again to judge the others")
+        raise
 
 
 def _pickled(work: object) -> bytes | None:

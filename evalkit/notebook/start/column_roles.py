@@ -205,8 +205,9 @@ def _numbers_groups(column: Column) -> bool:
 
 
 def own_criteria_of(columns: Iterable[Column]) -> list[Column]:
-    """The column `criteria`, if its cells are criteria that items bring: they differ, and some hold several."""
-    return [one for one in columns if one.name == OWN_CRITERIA and len(one.distinct) > 1 and one.holds_criteria]
+    """The column `criteria`, or those of a form that was named, whose cells are criteria that differ."""
+    named = [column for column in columns if column.name == OWN_CRITERIA or column.form.fields]
+    return [column for column in named if len(column.distinct) > 1 and column.holds_criteria]
 
 
 def id_without_use(columns: Iterable[Column]) -> str:

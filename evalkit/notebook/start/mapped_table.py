@@ -20,16 +20,18 @@ from evalkit.notebook.start.column_roles import (
 from evalkit.notebook.start.table_columns import Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.files import rubric_ids
-from evalkit.rubrics.item_criteria import explode_criteria
+from evalkit.rubrics.item_criteria import OWN_FORM, CriteriaForm, explode_criteria
 from evalkit.tables import load_items, split_messages
 
 _SHOWN = 5
 
 
 def map_table(
-    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, *, leave_out: bool = False
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, form: CriteriaForm = OWN_FORM, *, leave_out: bool = False
 ) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
     """What a table holds, by the roles of its columns; `leave_out` removes labels that are not on their scale.
+
+    `form` has the names of the fields of criteria.
 
     Returns
     -------
@@ -69,8 +71,10 @@ def map_table(
         items = items.rename(columns=renamed)
         lines.append(f"items = items.rename(columns={renamed!r})")
     if (criteria_column := roles.column("criteria")) is not None:
-        items = explode_criteria(items, criteria_column)
-        lines.append(f"items = ek.explode_criteria(items, {criteria_column!r})")
+        names_of_form = {"fields": form.fields, "ignore": form.ignore}
+        given = "".join(f", {name}={value!r}" for name, value in names_of_form.items() if value)
+        items = explode_criteria(items, criteria_column, fields=form.fields, ignore=form.ignore)
+        lines.append(f"items = ek.explode_criteria(items, {criteria_column!r}{given})")
     for criterion, name in [(rule, name) for rule, names in labels.items() for name in names if leave_out]:
         if off := [*Column(name, items[name]).off_scale(rubric.criterion(criterion).scale)]:
             items = items.assign(**{name: items[name].mask(items[name].astype("str").str.strip().isin(off))})
@@ -136,7 +140,11 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
                 n_labels = len(column.texts) - column.n_empty
                 values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
                 rubrics = {name: load_rubric(name).criteria for name in rubric_ids()}
-                fitting = [name for name, rules in rubrics.items() if any(column.fits(rule.scale) for rule in rules)]
+                fitting = [
+                    name
+                    for name, rules in rubrics.items()
+                    if any(column.fits(rule.scale) and not rule.scale.is_open for rule in rules)
+                ]
                 problems[column.name] = (
                     f"{off.total()} of {counted(n_labels, 'label')} in {column.name!r} are not on the scale of "
                     f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "

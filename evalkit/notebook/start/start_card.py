@@ -8,7 +8,7 @@ import re
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric, extract_labels, load_rubric
 from evalkit.rubrics.files import RESERVED_NAMES, rubric_ids
+from evalkit.rubrics.item_criteria import OWN_FORM, CriteriaForm
 from evalkit.tables import read_frame
 from evalkit.tables.items import ItemsLike, as_frame
 
@@ -89,14 +90,15 @@ class StartCard(NotebookWidget):
         roles: Mapping[str, str],
         options: Mapping[str, Any],
         variable: str = "table",
+        form: CriteriaForm = OWN_FORM,
     ) -> None:
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
         self._is_frame, self._variable = isinstance(table, pd.DataFrame), variable
-        self._options = dict(options)
+        self._options, self._form = dict(options), form
         self._new_id = self._id_of_new()
         self._table = read_frame(self._file) if self._file else as_frame(table)
-        self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
+        self._columns = {str(name): Column(str(name), cells, form) for name, cells in self._table.items()}
         self._opened: RubricTuner | None = None
         named: Any = judges if isinstance(judges, (list, tuple)) else [judges]
         self.judges = [Judge.of(judge) for judge in (_STAND_INS if judges is None else named)]
@@ -278,7 +280,12 @@ class StartCard(NotebookWidget):
     def _set_roles(self, roles: Mapping[str, str]) -> None:
         for column, role in roles.items():
             if role not in (allowed := self._choices(column)):
-                raise ConfigError(f"column {column!r} cannot be {role!r}; allowed: {listed(allowed, most=30)}")
+                why = (
+                    f" ({problem})"
+                    if role == "criteria" and (problem := self._columns[column].criteria_problem)
+                    else ""
+                )
+                raise ConfigError(f"column {column!r} cannot be {role!r}{why}; allowed: {listed(allowed, most=30)}")
         self._chosen |= roles
         self.roles = ColumnRoles({**self.roles.roles, **roles})
         if self._is_new:
@@ -340,7 +347,7 @@ class StartCard(NotebookWidget):
     def _map(self, off_scale: list[str], *, leave_out: bool) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
         roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
-        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, leave_out=leave_out)
+        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, self._form, leave_out=leave_out)
         if off_scale:
             lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
         own: dict[str, Any] = {name: self._options.get(name) for name in ("samples", "template", "criteria_per_call")}
@@ -440,6 +447,8 @@ def start(
     judges: JudgesLike | None = None,
     *,
     roles: Mapping[str, str] | None = None,
+    fields: str | Mapping[str, str] | None = None,
+    ignore: Collection[str] = (),
     **options: Any,
 ) -> StartCard:
     """From a table of your own to the tuner: a card that proposes what each column is for, and asks where two fit.
@@ -456,6 +465,8 @@ def start(
         As for `judge`; by default offline stand-ins, which are no LLMs.
     roles
         Column -> role, where you know it: ``{"txt": "input: answer"}`` (see `ColumnRoles`).
+    fields, ignore
+        The names of the fields of criteria that items bring, or a reader, as in `explode_criteria`.
     **options
         Other arguments of `RubricTuner`: `labels` (a labels table), `samples`, `template`, `folder`, `name`, `cache`,
         `criteria_per_call`, `budget_usd` …
@@ -482,4 +493,5 @@ def start(
     caller: Any = inspect.currentframe().f_back  # type: ignore[union-attr]
     names = {**caller.f_locals, **caller.f_globals, **caller.f_locals}  # locals come first, and hide globals
     variables = (name for name, value in names.items() if value is table and name.isidentifier() and name[0] != "_")
-    return StartCard(table, rubric, judges, roles, options, next(variables, ""))
+    form = CriteriaForm(fields=fields, ignore=ignore)
+    return StartCard(table, rubric, judges, roles, options, next(variables, ""), form)

@@ -14,7 +14,7 @@ import numpy as np
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
 from evalkit.rubrics.human_labels import label_text
-from evalkit.rubrics.item_criteria import criteria_in
+from evalkit.rubrics.item_criteria import OWN_FORM, CriteriaForm, criteria_in
 from evalkit.rubrics.scales import number
 from evalkit.tables.items import is_missing
 from evalkit.tables.messages import holds_chats, messages_of, turns
@@ -30,9 +30,9 @@ _NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.
 class Column:
     """What is in one column."""
 
-    def __init__(self, name: str, cells: Iterable[Any]) -> None:
+    def __init__(self, name: str, cells: Iterable[Any], form: CriteriaForm = OWN_FORM) -> None:
         cells = list(cells)
-        self.name = name
+        self.name, self.form = name, form
         self.present = [cell for cell in cells if not is_missing(cell)]
         is_whole = [isinstance(cell, float) and cell.is_integer() for cell in self.present]
         self.texts = [str(int(cell) if is_int else cell) for cell, is_int in zip(self.present, is_whole, strict=True)]
@@ -60,12 +60,18 @@ class Column:
         return holds_chats(self.present)
 
     @cached_property
-    def holds_criteria(self) -> bool:
-        """Whether each cell holds criteria of its own, as `explode_criteria` reads them, and some hold several."""
+    def criteria_problem(self) -> str:
+        """Why its cells are no criteria of the form, as `explode_criteria` reads them, or none holds several."""
         try:
-            return max((len(criteria_in(cell)) for cell in self.present), default=0) > 1
-        except InputError:
-            return False
+            counts = [len(criteria_in(cell, self.form)) for cell in self.present]
+        except InputError as problem:
+            return str(problem)
+        return "" if max(counts, default=0) > 1 else "no cell holds several criteria"
+
+    @property
+    def holds_criteria(self) -> bool:
+        """Whether its cells are criteria."""
+        return not self.criteria_problem
 
     @property
     def examples(self) -> list[str]:

@@ -26,14 +26,13 @@ function figuresPart(ctx) {
   }
   // What does not count, and why: one line each.
   function strays(figures) {
-    const words = Object.entries(figures.undecided || {}).map(([word, n]) => `${counted(n, "label")} “${word}”`), others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
+    const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `${counted(n, "label")} of ${esc(who)} ${plural(n, "is", "are")} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button>`);
     const { other_texts: texts, off_scale: off, between } = figures;
     return [
       texts && `${counted(texts, "label")} in the file ${plural(texts, "belongs", "belong")} to other texts and ${plural(texts, "does", "do")} not count.`,
       off && `${counted(off, "label")} of this criterion ${plural(off, "is", "are")} not on its present scale, or of levels that had other codes, and ${plural(off, "does", "do")} not count.`,
       between && `${counted(between, "label")} between two levels (${plural(between, "a mean", "means")} of several people) ${plural(between, "has", "have")} no row in the matrix.`,
-      words.length && `Neither a level nor a verdict, so without a row in the matrix: ${esc(words.join(", "))}.`,
       others.length && `Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.`,
       ...newcomers,
     ].filter(Boolean);

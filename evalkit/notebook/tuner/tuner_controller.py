@@ -527,7 +527,6 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in cells],
         "between": sum(n for label, n in beside.items() if number(label) is not None),  # means of people
-        "undecided": {label: n for label, n in beside.items() if number(label) is None},  # as "?"
         "split": bool(labels.log.table.loc[labels.log.table["criterion"] == criterion, "part"].eq("held-out").any()),
         "held_out": session.look.get("words", {}),
         "same": session.is_same,

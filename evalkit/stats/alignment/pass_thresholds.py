@@ -1,8 +1,9 @@
-"""Pass thresholds: where on the judge's score to draw the line between pass and fail."""
+"""Pass thresholds: where on the judge's score, or its P(pass), to draw the line between pass and fail."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -12,26 +13,39 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
+from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
+from evalkit.stats.alignment.held_out_tests import alpha_of
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
+from evalkit.stats.alignment.label_splits import FEWEST, HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement, passes_at
+from evalkit.stats.intervals import change_interval, few_others
 from evalkit.stats.notes import with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
 ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
+ThresholdOf = Literal["score", "pass_prob"]
 
 _COLUMNS = (
     JUDGE_KEY,
     "text: objective; number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest",
     "count: n_items n_labelled n_left_out n_tied n_folds; bool: same_items; text: ties unscored notes",
 )
+_OF_CHANCES = (
+    JUDGE_KEY,
+    "number: cut in_sample out_of_fold optimism present cut_lowest cut_highest changed n_needed gain±",
+    "count: n_items n_labelled n_folds n_held_out n_looks n_versions; boolean: kept; text: notes",
+)
 _FEWEST = 2
 _SAME = 1e-9
+_CUTS = np.sort([0.5, *(np.arange(100) + 0.5) / 100])
+"""Half hundredths, on which no P of two decimals lies, and .5."""
+_DECIDES = 7.84  # (1.96 + .84)²: 95 % confidence, a power of .8
 
 
 @with_id_notes
@@ -40,13 +54,14 @@ def pass_threshold(
     labels: LabelsLike,
     folds: int = 5,
     *,
+    of: ThresholdOf = "score",
     objective: ObjectiveOption = "accuracy",
     ties: Ties = "half",
     unscored: Unscored = "drop",
     clusters: ClustersLike | None = None,
     part: PartOption | None = None,
 ) -> pd.DataFrame:
-    """The pass threshold on the judge's score that agrees best with people's verdicts, and what it is worth.
+    """The pass threshold on a judge's score, or P(pass), that agrees best with people's verdicts, and what it is worth.
 
     The threshold that fits best on some items looks better on them than it is. So each fold of the items is judged
     by the threshold of the other folds: `out_of_fold` is what to expect, `in_sample` is what to distrust.
@@ -62,6 +77,9 @@ def pass_threshold(
     folds
         Number of folds, 2 or more; fewer if there are fewer clusters. Clusters go to folds by the sha256 of their
         name, in any order of rows the same.
+    of
+        ``pass_prob``: a cut on the probability of passing, in the place of .5, chosen on the labels of ``dev`` and with
+        ``part="held-out"`` shown on held-out ones. `objective`, `ties` and `unscored` then keep their defaults.
     objective
         ``accuracy``: the share of verdicts that agree, or ``balanced_accuracy``: the mean of that share among the
         passes and among the fails of people, for rare passes or fails. Both against each annotator, averaged over
@@ -90,12 +108,21 @@ def pass_threshold(
         - `n_items`, `n_labelled` compared, `n_left_out` with a verdict of people and without a score, `n_tied`,
           `n_folds`; `same_items`: are all judges compared on the same items? `ties` and `unscored` as chosen, `notes`.
 
+        Of ``pass_prob``, under 50 labelled items nothing; `cut` is .5 or a half hundredth (P ≥ cut passes), `present`
+        is of .5, where a P of .5 is half right, and:
+
+        - `changed`: share of the verdicts that the cut changes; `n_needed`: about how many held-out labels show the
+          gain that is seen out of fold, or on the held-out labels;
+        - `gain` on held-out labels against .5 with its interval, `n_held_out`; NA without a look. There is none where
+          `out_of_fold` is not above `present`. `n_looks` and `n_versions` as in `align`;
+        - `kept`: is the lower end above 0 at the level of this look (`alpha_of`)?
+
     Raises
     ------
     InputError
         When columns are missing, a row is double, or a label is not on the scale.
     ConfigError
-        For an unknown objective, or under two folds.
+        For an unknown option, or under two folds.
 
     References
     ----------
@@ -122,6 +149,12 @@ def pass_threshold(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
     clusters = clusters_for(judged, clusters)
+    check_choice("of", of, get_args(ThresholdOf))
+    if of == "pass_prob":
+        if (objective, ties, unscored) != ("accuracy", "half", "drop"):
+            fact = "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default"
+            raise ConfigError(f"{fact}; omit them, or use of='score'")
+        return _of_chances(TwoParts.of(judged, labels, "pass_threshold", clusters, part), folds)
     frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
     names = dict(zip(frame["item_id"].astype(str), clusters_of(frame["item_id"], clusters), strict=True))
     rows: list[dict[str, Any]] = []
@@ -133,6 +166,70 @@ def pass_threshold(
             rows.append(panel.head | row)
     table = result_table(rows, *_COLUMNS)
     return keys.restore(count_look(table, people) if part == HELD_OUT else table)
+
+
+def _of_chances(two: TwoParts, folds: int) -> pd.DataFrame:
+    """The cuts on P(pass): chosen on dev, and shown on held-out labels where they gain something out of fold."""
+    rows = []
+    for one, hidden in two.chances:
+        row = one.head | NO_LOOK | {"n_held_out": 0} | _chosen_cut(one, folds)
+        if hidden is not None and "notes" not in row:
+            row |= two.look(one.head, f"{one.head['judge']} cut at {row['cut']:g}")
+            row |= _shown_cut(hidden, row["cut"], row["n_looks"])
+        else:
+            row["notes"] = [row.get("notes"), *two.notes]
+        rows.append(row)
+    return two.keys.restore(result_table(rows, *_OF_CHANCES))
+
+
+def _chosen_cut(one: Chances, folds: int) -> dict[str, Any]:
+    """The cut that agrees best with people, and what to expect of it; or why there is none to look at."""
+    rows = one.labelled
+    prob, people = one.prob[rows], one.people[rows]
+    fold = _folds(one.unit[rows].astype(str).astype(object), folds)
+    n_folds = int(fold.max(initial=-1)) + 1
+    row: dict[str, Any] = {"n_items": len(one.items), "n_labelled": len(prob), "n_folds": n_folds}
+    if len(prob) < FEWEST or n_folds < _FEWEST:
+        few = f"under {FEWEST} labelled items" if len(prob) < FEWEST else "fewer than two clusters"
+        return row | {"notes": NO_CHANCE if np.isnan(one.prob).all() else few}
+    # items × cuts
+    passed = np.column_stack([passes_at(prob, cut) for cut in _CUTS])
+    right = agreement(passed, people[:, None])
+    best = _best_column(right)
+    by_fold = [_best_column(right[fold != number]) for number in range(n_folds)]
+    middle, place, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
+    row |= {"cut": _CUTS[best], "cut_lowest": _CUTS[min(by_fold)], "cut_highest": _CUTS[max(by_fold)]}
+    row |= {"in_sample": right[:, best].mean(), "out_of_fold": right[items, place].mean()}
+    row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
+    gain = row["out_of_fold"] - row["present"]
+    row |= {"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {}
+    return row | _needed(np.abs(passed[items, place] - passed[:, middle]).mean(), gain)
+
+
+def _best_column(right: Floats) -> int:
+    """The cut with the most agreement; of equally good ones the one nearest to .5."""
+    means = right.mean(axis=0)
+    best = np.flatnonzero(means >= means.max() - _SAME)
+    return int(best[np.abs(_CUTS[best] - 0.5).argmin()])
+
+
+def _needed(changed: float, gain: float) -> dict[str, float]:
+    """The share of verdicts that change, and how many held-out labels would show a gain."""
+    return {"changed": changed, "n_needed": math.ceil(_DECIDES * changed / gain**2) if gain > _SAME else math.nan}
+
+
+def _shown_cut(one: Chances, cut: float, look: int) -> dict[str, Any]:
+    """What a cut gains on held-out labels, and whether to keep it: by the rule of edits (`decide`)."""
+    rows = one.labelled
+    people, unit = one.people[rows], one.unit[rows]
+    now, then = (passes_at(one.prob[rows], value) for value in (cut, 0.5))
+    steps = agreement(now, people) - agreement(then, people)
+    gain = float(steps.mean()) if len(steps) else math.nan
+    ends, strict = change_interval(steps, unit), change_interval(steps, unit, 1 - alpha_of(look))
+    row: dict[str, Any] = {"n_held_out": len(steps), "kept": strict.low > 0} | figure_row("gain", gain, ends)
+    if strict.low > 0 and any(few_others(side, unit) for side in (people > 0.5, now)):
+        row |= {"kept": False, "notes": f"held-out labels, look {look}; one verdict for nearly all items"}
+    return row | _needed(float(np.abs(now - then).mean()) if len(steps) else math.nan, gain)
 
 
 def _row(

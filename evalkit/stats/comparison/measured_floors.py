@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -52,7 +52,7 @@ class Floor:
     spread
         The standard deviation over items, for the number of items to measure.
     source
-        ``measured``, ``range`` or ``log-probabilities``; None if the floor is not known.
+        ``measured`` or ``range``; None if the floor is not known.
     note
         Why something is NaN, or what to know about the figure.
     """
@@ -160,21 +160,6 @@ def kind_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
     is_bare = table["level"].ne("nominal") & table["score"].notna()
     bare = is_bare if table["level"].eq("interval").any() else is_bare & False
     return pd.factorize(label.mask(bare, table["score"].astype(float).round(9)))[0].astype(np.int64)
-
-
-def drawn_floor(judgments: pd.DataFrame, k: int, clusters: ClustersLike | None) -> Floor:
-    """The floor of votes of k verdicts drawn from the probability to pass that one call per item gives.
-
-    The mean over items of 2 P(more than half pass) P(more than half fail), binomial in `pass_prob`.
-    """
-    from scipy.special import bdtr, bdtrc
-
-    first = judgments.drop_duplicates("item_id").set_index("item_id")["pass_prob"]
-    p = first.to_numpy(dtype=np.float64)
-    change = 2 * bdtrc(k // 2, k, p) * bdtr((k - 1) // 2, k, p)
-    floor = measured_floor(pd.Series(change, index=first.index), clusters)
-    note = f"{k} samples per vote, drawn from the log-probabilities of one call: another call may give others"
-    return replace(floor, source="log-probabilities", note=note)
 
 
 def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:

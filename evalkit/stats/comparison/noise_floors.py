@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit.errors import ConfigError
 from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.measured_floors import Floor, changed_halves, drawn_floor, measured_floor
+from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import JudgmentsLike, Part, by_keys, judgments_of, parts_of, side_of
 from evalkit.stats.notes import with_id_notes
@@ -55,9 +55,7 @@ def noise_floor(
         - `rate` 0-1: mean share of items whose verdict (without pass rule: label) differs between random halves of 2k
           samples, with its 95 % interval `low`, `high`; `source` is ``measured``. If no item has 2k samples, `rate` is
           NA, `low` and `high` are the smallest and the largest share that k samples allow, and `source` is ``range``
-          (one judge with a pass rule). If all judgments have `pass_prob`, one call is enough: `source` is
-          ``log-probabilities``, and `rate` is that of votes of k verdicts drawn from them, not of the readings
-          ``expected`` and ``mode``, which take 2k samples as all others do;
+          (one judge with a pass rule). Probabilities of one call show no noise: readings of them are not drawn;
         - `n_items` used, `n_samples` (k), `n_wanted`: items to measure for this half-width; `notes`.
 
     Raises
@@ -123,8 +121,6 @@ def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: ClustersL
                 return measured_floor(changed, clusters)
     if part.head[2] == JURY:
         return Floor()
-    if "pass_prob" in part.judgments and part.judgments["pass_prob"].notna().all():
-        return drawn_floor(part.judgments, k, clusters)
     return range_floor(part.judgments.loc[(part.judgments["sample"] < k).to_numpy()], clusters)
 
 

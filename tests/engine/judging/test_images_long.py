@@ -292,3 +292,16 @@ def test_people_see_the_images_that_the_judge_saw(server: JudgeServer, cache: st
     page = ek.report(ev, tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"<img src='{url_of(png())}' alt='image 1 of image'" in page
     assert "<b>Red?" not in page
+
+
+def test_clients_that_are_called_themselves_send_images(server: JudgeServer, cache: str) -> None:
+    openai = pytest.importorskip("openai", reason="needs the extra openai")
+    anthropic = pytest.importorskip("anthropic", reason="needs the extra anthropic")
+    root = server.url.removesuffix("/v1")
+    chat = openai.OpenAI(api_key="k", base_url=server.url, http_client=openai.DefaultHttpxClient())
+    native = anthropic.Anthropic(api_key="k", base_url=root, http_client=anthropic.DefaultHttpxClient())
+    judges = [ek.Judge.client(client, "m", images=True, name=str(n)) for n, client in enumerate((chat, native))]
+    items = [{"image": png(), "question": "Red?"}]
+    assert judged(items, PICTURE, judges, cache=cache)["score"].tolist() == [1, 1]
+    assert [hashes_sent(seen.body) for seen in server.seen] == [[hashlib.sha256(png()).hexdigest()]] * 2
+    assert {seen.path for seen in server.seen} == {"/v1/chat/completions", "/v1/messages"}

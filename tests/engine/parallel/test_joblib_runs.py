@@ -1,4 +1,4 @@
-"""Parts under joblib: started again while that helps, and workers that lack a module named."""
+"""Parts under joblib: a dead worker ends the run, and a module that workers lack is named."""
 
 from __future__ import annotations
 
@@ -15,62 +15,47 @@ from joblib.externals.loky import get_reusable_executor
 
 import evalkit as ek
 from evalkit.engine.parallel.judging_files import run_parts
-from evalkit.errors import EvalkitWarning, MissingExtraError
+from evalkit.errors import MissingExtraError
+
+NOTE = "evalkit: finished parts are kept; make the same call again to judge the others"
 
 
 class Deaths:
-    """Work on numbers that dies at the first visit of each number in `at`; with `always`, at every visit."""
+    """Work on numbers that dies at one of them."""
 
-    def __init__(self, *at: int, always: bool = False, error: Exception | None = None) -> None:
-        self.at, self.always, self.error = list(at), always, error or RuntimeError("a worker died")
-        self.done: set[int] = set()
+    def __init__(self, at: int | None, error: Exception | None = None) -> None:
+        self.at, self.error = at, error or RuntimeError("a worker died")
         self.visits = 0
 
     def __call__(self, number: int) -> int:
         self.visits += 1
-        if number in self.at:
-            if not self.always:
-                self.at.remove(number)
+        if number == self.at:
             raise self.error
-        self.done.add(number)
         return number * number
 
-    def run(self, n: int = 8, *, repeat: bool = True) -> list[int]:
-        return run_parts(self, lambda: range(n), None, lambda: len(self.done), repeat=repeat)
+    def run(self) -> list[int]:
+        return run_parts(self, range(8), None)
 
 
 def test_without_deaths_each_part_is_done_once() -> None:
-    work = Deaths()
+    work = Deaths(None)
     assert work.run() == [0, 1, 4, 9, 16, 25, 36, 49]
     assert work.visits == 8
 
 
-@pytest.mark.filterwarnings("ignore:joblib ended the run")
-def test_a_run_that_makes_progress_is_started_again_as_often_as_workers_die() -> None:
-    # each of the numbers 1 to 7 ends one attempt, after the one before it was finished
-    assert Deaths(1, 2, 3, 4, 5, 6, 7).run() == [0, 1, 4, 9, 16, 25, 36, 49]
-
-
-def test_one_attempt_that_finishes_nothing_is_repeated_and_said() -> None:
-    work = Deaths(0)
-    with pytest.warns(EvalkitWarning, match=r"RuntimeError: a worker died.; evalkit starts the unfinished parts again"):
-        assert work.run(2) == [0, 1]
-
-
 @pytest.mark.parametrize(
-    ("work", "repeat", "n_visits"),
+    ("error", "notes"),
     [
-        (Deaths(0, always=True), True, 2),  # two attempts that finish nothing
-        (Deaths(2, always=True), True, 9),  # 0, 1, 2: progress; twice more: none
-        (Deaths(1), False, 2),  # an iterator cannot be read again
-        (Deaths(1, error=PicklingError("cannot pickle a lock")), True, 2),
+        (RuntimeError("a worker died"), [NOTE]),
+        (PicklingError("cannot pickle a lock"), []),
     ],
-)
-@pytest.mark.filterwarnings("ignore:joblib ended the run")
-def test_what_another_attempt_does_not_help_is_raised(work: Deaths, repeat: bool, n_visits: int) -> None:
-    with pytest.raises(type(work.error), match=str(work.error)):
-        work.run(repeat=repeat)
-    assert work.visits == n_visits
+)  # fmt: skip
+def test_the_backends_own_error_says_that_the_same_call_goes_on(error: Exception, notes: list[str]) -> None:
+    work = Deaths(2, error)
+    with pytest.raises(type(error), match=str(error)) as failure:
+        work.run()
+    assert getattr(failure.value, "__notes__", []) == notes
+    assert work.visits == 3
 
 
 @pytest.mark.parametrize(
@@ -83,10 +68,9 @@ def test_what_another_attempt_does_not_help_is_raised(work: Deaths, repeat: bool
 def test_a_module_that_workers_lack_is_named(module: str, message: str) -> None:
     error = RuntimeError("A task has failed to un-serialize")
     error.__cause__ = ValueError(f"Traceback …\nModuleNotFoundError: No module named '{module}'")
-    work = Deaths(1, error=error)
+    work = Deaths(1, error)
     with pytest.raises(MissingExtraError, match=message):
         work.run()
-    assert work.visits == 2, "no second attempt"
 
 
 BLOCKED = """

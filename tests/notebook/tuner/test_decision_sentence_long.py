@@ -675,7 +675,6 @@ def test_labels_between_levels_are_counted_beside_the_matrix_and_for_each_versio
         session.run()
         figures, rows = figures_payload(session), [session.alignment(key) for key in session.history.versions]
         n_means = int(given["label"].isin(["1.5", "0.5"]).sum())
-        assert figures["undecided"] == {}
         assert (figures["between"], sum(cell["n"] for cell in figures["cells"])) == (n_means, len(given) - n_means)
         assert [row["n_labelled"] for row in rows if row is not None] == [given["item_id"].nunique()] * 2
 
@@ -694,5 +693,5 @@ def test_words_of_a_level_that_was_removed_are_no_means_of_people(word: str, tmp
     session.drafts.edit(lambda base, _: rebase(base, edited.to_dict()))
     session.run()
     figures = figures_payload(session)
-    assert (figures["undecided"], figures["between"], figures["off_scale"]) == ({}, 0, 3)  # words of a removed level
+    assert (figures["between"], figures["off_scale"]) == (0, 3)  # words of a removed level
     assert sum(cell["n"] for cell in figures["cells"]) == 9

@@ -128,7 +128,7 @@ def test_nothing_is_paid_twice_and_nothing_is_lost_whatever_the_rubric_came_from
             # as it was lost: own file, edited, run, saved, frozen
             steps = ["run", "edit", "run", "save", "freeze", "restart", "edit", "restart", "move", "restart"]
             if number:
-                steps = dice.choices(["edit", "edit", "run", "run", "save", "freeze", "restart", "move"], k=8)
+                steps = dice.choices(["edit", "edit", "run", "run", "save", "freeze", "restart", "move"], k=10)
             for step in [*steps, "run", "save", "freeze", "restart", "restart"]:
                 getattr(desk, step)()
                 assert len(server.paid) == len(desk.asked) * len(ITEMS), (step, steps)

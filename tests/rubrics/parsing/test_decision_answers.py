@@ -62,7 +62,7 @@ def test_rounded_probabilities_are_made_to_sum_to_one(total: float):
         ([levels(0.1, True, 0.9)], THREE, "true is no probability"),
         ([levels(0.5, 0.5)], THREE, "one probability for each of -2, 0, 2"),
         ([levels(0.1, 0.2, 0.7, labels=("-2", "?", "2"))], THREE, "one probability for each"),
-        ([levels(0.1, 0.2, 0.7, probabilities={"0": 1.0})], THREE, "no list of probabilities"),
+        ([levels(0.1, 0.2, 0.7, probabilities="1.0")], THREE, "no list of probabilities"),
         ([levels(0.1, 0.2, 0.7, type="choice")], THREE, "expected an answer of the type 'score'"),
         ([levels(0.1, 0.2, 0.7, name="c2")], THREE, "no answer to the question c1 (a)"),
         ([], THREE, "no answer to the question c1 (a)"),

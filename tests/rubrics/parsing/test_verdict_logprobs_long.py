@@ -563,16 +563,13 @@ def test_expected_scores_agree_by_distance_and_by_their_labels(tmp_path):
     assert row["alpha_single"] == pytest.approx(1 - 0.04 / ((0.08 + 8 + 4.84 + 3.24) / 6))
 
 
-def test_one_call_shows_the_noise_of_a_score_only_judge(tmp_path):
+def test_one_call_shows_no_noise_whatever_its_probabilities(tmp_path):
     replies: dict[str, list[dict[Token, float]]] = {"a": [{"4": 0.6, "2": 0.4}], "b": [{"5": 0.9, "1": 0.1}]}
     judgments = judgments_of(tmp_path, replies, 1)
     assert judgments["pass_prob"].tolist() == pytest.approx([0.6, 0.9], abs=1e-4)
     (floor,) = noise_floor(judgments).to_dict("records")
-    assert floor["rate"] == pytest.approx((2 * 0.6 * 0.4 + 2 * 0.9 * 0.1) / 2, abs=1e-4)
-    assert floor["source"] == "log-probabilities"
-    # of three: P(pass) = p³ + 3 p² (1 - p) = .648 and .972
-    (floor,) = noise_floor(judgments, samples=3).to_dict("records")
-    assert floor["rate"] == pytest.approx((2 * 0.648 * 0.352 + 2 * 0.972 * 0.028) / 2, abs=1e-4)
+    assert math.isnan(floor["rate"])
+    assert pd.isna(floor["source"])
 
 
 def test_after_reasoning_the_noise_needs_two_samples(tmp_path):

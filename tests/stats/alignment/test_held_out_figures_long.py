@@ -21,11 +21,13 @@ WITHOUT_EFFECT = {"drift", "plot_versions"}  # one side twice; a plot of changed
 FIGURES = {
     "align": lambda one, two, labels, path: stats.align(one, labels),
     "alt_test": lambda one, two, labels, path: stats.alt_test(one, labels, epsilon=0.1).summary,
+    "certainty_threshold": lambda one, two, labels, path: stats.certainty_threshold(with_chances(one), labels, 0.3),
     "compare": lambda one, two, labels, path: stats.compare(one, two, labels=labels).table,
     "confusion": lambda one, two, labels, path: stats.confusion(one, labels),
     "drift": lambda one, two, labels, path: stats.drift(one, one, labels=labels),
     "halo": lambda one, two, labels, path: stats.halo(one, two, labels),
     "jury_value": lambda one, two, labels, path: stats.jury_value(one, labels),
+    "pass_probabilities": lambda one, two, labels, path: stats.pass_probabilities(with_chances(one), labels).table,
     "pass_threshold": lambda one, two, labels, path: stats.pass_threshold(one, labels),
     "plot_confusion": lambda one, two, labels, path: plots.plot_confusion(one, labels).alt,
     "plot_disagreement": lambda one, two, labels, path: plots.plot_disagreement(one, labels).alt,
@@ -33,6 +35,10 @@ FIGURES = {
     "report": lambda one, two, labels, path: ek.report(judged(1, labels), path / "report.html").read_text(),
     "alignment": lambda one, two, labels, path: judged(1, labels).alignment,
 }
+
+
+def with_chances(one):
+    return one.votes.assign(pass_prob=one.votes["score_norm"])
 
 
 def judged(per_call, labels=None):
