@@ -322,7 +322,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
             "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
-    cells = labels.loc[:, ~labels.columns.duplicated() & (labels.dtypes == object).to_numpy()]
+    cells = labels.loc[:, ~labels.columns.duplicated() & labels.dtypes.map(is_object_dtype).to_numpy(bool)]
     for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in cells]:
         several = cells.loc[[is_list_like(cell) for cell in cells[name]], name]
         if len(several):
