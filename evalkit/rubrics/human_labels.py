@@ -102,11 +102,15 @@ def extract_labels(
     for criterion, names in columns.items():
         given = [names] if isinstance(names, str) else list(names)
         if not all(isinstance(name, str) for name in given):
-            fact = f"labels= names no columns for criterion {criterion!r}, but {type(names).__name__}"
-            raise InputError(f"{fact}; expected {{criterion: [column, …]}}, or a table of labels")
+            raise InputError(
+                f"labels= names no columns for criterion {criterion!r}, but {type(names).__name__}; expected "
+                "{criterion: [column, …]}, or a table of labels"
+            )
         if len(set(given)) < len(given):
-            fact = f"labels= names a column twice for criterion {criterion!r}: {listed(given)}"
-            raise InputError(f"{fact}; name one column per annotator")
+            raise InputError(
+                f"labels= names a column twice for criterion {criterion!r}: {listed(given)}; name one column per "
+                "annotator"
+            )
         for name in given:
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; available: {listed(frame.columns, most=30)}")
