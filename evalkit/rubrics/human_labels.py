@@ -316,8 +316,9 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
             "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
-    for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in labels and labels[name].dtype == object]:
-        several = labels.loc[[is_list_like(cell) for cell in labels[name]], name]
+    cells = labels.loc[:, ~labels.columns.duplicated() & (labels.dtypes == object).to_numpy()]
+    for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in cells]:
+        several = cells.loc[[is_list_like(cell) for cell in cells[name]], name]
         if len(several):
             fact = f"{counted(len(several), 'row')} of the labels have several values in {name!r}, the first in row "
             fact += f"{several.index[0]}: {several.iloc[0]!r}; a cell has one value"

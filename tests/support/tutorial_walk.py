@@ -97,6 +97,7 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
     # 4. agreement, and where judge and people differ
     expect(tuner.get_by_text("People among themselves")).to_be_visible()
     step()
+    tuner.get_by_role("button", name="Why").click()
     cell = tuner.locator(".ekw-cell.ekw-false-fail:enabled").last
     cell.click()
     expect(tuner.get_by_text("10 of 96 items")).to_be_visible()
@@ -105,6 +106,7 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
     step("item")
     notebook.page.keyboard.press("Escape")
     cell.click()
+    tuner.get_by_role("button", name="Why").click()
 
     # 5. one sentence, and what it did
     tuner.get_by_label("What level 2 means").fill(EDIT)

@@ -89,8 +89,8 @@ function figuresPart(ctx) {
   function legendOf(cells) {
     const has = (labelled, verdicts) => cells.some((cell) => cell.n && (cell.jury !== null) === labelled && verdicts.includes(cell.verdict));
     return [
-      has(true, ["pass", "fail"]) && "▲ or ▼ below a label: most judges passed (▲) or failed (▼) the item, though the level nearest to their mean says otherwise. The verdict counts.",
-      has(false, ["pass", "fail"]) && "▲ or ▼ below none: the judges agree on no level, but most of them passed (▲) or failed (▼) the item.",
+      has(true, ["pass", "fail"]) && "▲ ▼ below a label: most judges pass or fail the item, though the nearest level says otherwise.",
+      has(false, ["pass", "fail"]) && "▲ ▼ below none: no level has most judges, but the verdict pass or fail has.",
       cells.some((cell) => cell.n && cell.verdict && !["pass", "fail"].includes(cell.verdict)) && "– below a label: as many judges pass the item as fail it, so it has no verdict.",
     ].filter(Boolean).map((text) => ` ${text}`).join("");
   }

@@ -164,7 +164,7 @@ function itemsPart(ctx) {
   function rest(judges, versions, prompt) {
     const old = (versions ? judges : []).filter((judge) => judge.before && !judge.same).map((judge) => `<h4>${esc(versions[1])}: ${esc(judge.judge)}</h4>${reasons(judge.before)}`).join("");
     const raw = judges.filter((judge) => judge.samples.some((one) => one.reply)).map((judge) => `<h4>Raw replies of ${esc(judge.judge)}</h4>${judge.samples.map((one) => (one.reply ? `<pre>${esc(one.reply)}</pre>` : "")).join("")}`).join("");
-    const title = [old && `${versions[1]}’s reasons`, raw && "raw replies", prompt && "prompt"].filter(Boolean).join(", ");
+    const title = [old && `reasons of ${versions[1]}`, raw && "raw replies", prompt && "prompt"].filter(Boolean).join(", ");
     return title ? `<details class="ekw-prompt"><summary>${esc(title[0].toUpperCase() + title.slice(1))}</summary>${old}${raw}${prompt ? `<h4>The prompt of the judges</h4><pre>${esc(prompt)}</pre>` : ""}</details>` : "";
   }
   // A text with its lines. Fenced code in it, and code as a whole, have a fixed width; a diff has coloured lines.
@@ -215,7 +215,7 @@ function itemsPart(ctx) {
   function itemHead(item, codes) {
     const page = get("page"), figures = get("figures"), at = place(item.item_id), rows = page.rows?.length || 0, [sign, word, mood] = CHANGES[item.change] || [], here = at < 0 ? look.at : at;
     const off = (step) => offIf(!rows || (step < 0 ? page.start + here <= 0 : page.start + here + (at < 0 ? 0 : 1) >= page.n));
-    const shown = Object.entries(item.columns || {}).filter(([, value]) => value && value.length <= 60), chosen = shown.filter(([name]) => look.columns?.includes(name));
+    const shown = Object.entries(item.columns || {}).filter(([, value]) => value && value.length <= 60 && !item.inputs.some(([, text]) => text === value)), chosen = shown.filter(([name]) => look.columns?.includes(name));
     const own = (chosen.length ? chosen : shown.slice(0, 4)).map(([name, value]) => `<button class="ekw-mine" data-do="own" data-key="own ${esc(name)}" data-name="${esc(name)}" data-value="${esc(value)}" title="Only items with ${esc(name)} = ${esc(value)}"><small>${esc(name)}</small> ${esc(value)}</button>`).join("");
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const was = item.versions && item.before !== item.jury ? `${chip(item.before, item.before_passed, undefined, item.versions[1])} → ` : "";

@@ -71,8 +71,8 @@ class Difference:
             return None
         sizes = int(row["n_verdicts"]), int(row["n_clusters"])
         names = [(f"effect_{end}", f"effect_{end}_low", f"effect_{end}_high") for end in ("least", "most")]
-        least, most = (cls(float(row[d]), float(row[low]), float(row[high]), *sizes) for d, low, high in names)
-        return least, most
+        lowest, highest = (cls(float(row[d]), float(row[low]), float(row[high]), *sizes) for d, low, high in names)
+        return lowest, highest
 
     def at(self, alpha: float) -> Difference:
         """The same with an interval at another level than .05: the half width is that of t."""
@@ -251,8 +251,8 @@ def _by_ends(row: Any, plain: Difference | None, alpha: float, about: Circumstan
     ends = Difference.ends_of(row)
     if ends is None or about.held_out is not None:
         return None
-    kept = _kept_by_least(row, ends[0].at(alpha), alpha, about)
-    return kept or (_changed_first(row, ends, about) if plain is None else None)
+    decision = _kept_by_least(row, ends[0].at(alpha), alpha, about)
+    return decision or (_changed_first(row, ends, about) if plain is None else None)
 
 
 def is_same(row: Any) -> bool:

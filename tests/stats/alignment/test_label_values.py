@@ -50,8 +50,8 @@ def test_a_word_of_the_scale_is_its_level_at_every_door(words, pass_at):
 
 def test_words_that_are_no_level_are_refused_with_the_line_that_works():
     votes, labels, _ = judged(["no", "ok"])
-    for scale, target in (([0, 1, 2], "true"), ({0: "poor", 1: "so so", 2: "great"}, "true")):
-        with pytest.raises(InputError, match=rf"column.replace\({{'(no|ok)': '{target}'}}\)"):
+    for scale in ([0, 1, 2], {0: "poor", 1: "so so", 2: "great"}):
+        with pytest.raises(InputError, match=r"true, false; .* say which: column.replace\({'(no|ok)': …}\)"):
             ek.align(votes, labels, scale=ek.Scale.of(scale, pass_at=1))
     labels = labels.replace({"label": {"no": "false", "ok": "true"}})
     assert ek.align(votes, labels, scale=ek.Scale.of([0, 1, 2], pass_at=1))["accuracy"].item() == 1
