@@ -168,7 +168,7 @@ RAISED = (
     Raise("engine", 7, "a cut on P(pass) that cannot decide the verdicts is refused"),
     Raise("gate", 3, "a cut on P(pass) decides the samples of a verdict too"),
     Raise("lighteval", 1, "a cut on P(pass) in the tables of a run"),
-    Raise("rubrics", 4, "a cut on P(pass) in a profile"),
+    Raise("rubrics", 5, "a cut on P(pass) in a profile"),
     Raise("runs", 1, "a cut on P(pass) in a receipt"),
     Raise("stats", 27, "votes that pass by their mean P(pass) at a cut"),
 )
