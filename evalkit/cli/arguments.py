@@ -52,8 +52,9 @@ class Parser(argparse.ArgumentParser):
 
     def add_judging(self, *, n_items: str | None = None) -> None:
         """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
-        text = "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
-        add_value(self, "items", "ITEMS", text, nargs=n_items)
+        add_value(
+            self, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin", nargs=n_items
+        )
         self.add_what()
         add_flags(self, "item-id", "form", "input", "on-missing", "cache", "recorded")
 
@@ -70,14 +71,22 @@ class Parser(argparse.ArgumentParser):
 
     def add_label_columns(self, whose: str) -> None:
         """Human labels as columns."""
-        text = f"human labels in columns of {whose}, one per annotator; repeat for another criterion"
-        add_value(self, "--label", "CRITERION=COLUMN,…", text, action="append", default=[], type=_columns)
+        add_value(
+            self,
+            "--label",
+            "CRITERION=COLUMN,…",
+            f"human labels in columns of {whose}, one per annotator; repeat for another criterion",
+            action="append",
+            default=[],
+            type=_columns,
+        )
 
     def add_output(self, *, rows: int = 20) -> None:
         """Where a table goes. Before the command runs, it is checked that the file can be written."""
         group = self.add_argument_group("output")
-        text = "write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
-        add_value(group, "-o --out", "FILE", text)
+        add_value(
+            group, "-o --out", "FILE", "write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
+        )
         add_flags(group, "json", "quiet")
         add_value(group, "--rows", "N", f"rows shown on a terminal (default {rows})", type=int, default=rows)
         self.set_defaults(writes_table=True)

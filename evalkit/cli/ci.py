@@ -105,8 +105,10 @@ def _options(args: argparse.Namespace) -> ek.gate.GateOptions:
         if args.no_judge:
             raise ConfigError(f"{fact}, which is what --no-judge means; remove one of the two")
         jury = " ".join(f"--judge {shlex.quote(judge)}" for judge in judges)
-        way = f"write it once with 'evalkit freeze jury.yaml --rubric R {jury}', then pass --profile jury.yaml"
-        raise ConfigError(f"{fact}; keep one. To call all of a jury, {way} --judge profile")
+        raise ConfigError(
+            f"{fact}; keep one. To call all of a jury, write it once with 'evalkit freeze jury.yaml --rubric R "
+            f"{jury}', then pass --profile jury.yaml --judge profile"
+        )
     if judges == ["none"] and args.refresh:
         fact = "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other"
         raise ConfigError(f"{fact}; remove one of them")
@@ -128,8 +130,9 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     places = {f"--{name} {Path(file)}": Path(file) for name in _REPORTS if (file := getattr(args, name)) is not None}
     for flag, place in places.items():
         if str(place) == "-" or place.is_dir():
-            text = f"{flag} is not a path of a file; name a file, or use --out DIR to write all reports into a folder"
-            raise ConfigError(text)
+            raise ConfigError(
+                f"{flag} is not a path of a file; name a file, or use --out DIR to write all reports into a folder"
+            )
         if not place.absolute().parent.is_dir():
             raise ConfigError(f"{flag}: folder {place.parent} not found; create it first")
     if args.out is not None:

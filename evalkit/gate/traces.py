@@ -119,8 +119,10 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     if empty:
-        fact = f"{path} has no traces; write one trace per line, as JSON with schema_version 1"
-        raise InputError(f"{fact}, type verdict.trace, prompt and response (or meta.inputs)")
+        raise InputError(
+            f"{path} has no traces; write one trace per line, as JSON with schema_version 1, type verdict.trace, "
+            "prompt and response (or meta.inputs)"
+        )
 
 
 def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
@@ -156,8 +158,9 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):
-        text = f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
-        raise InputError(text)
+        raise InputError(
+            f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
+        )
     context = [given.context] if isinstance(given.context, str) else given.context
     try:
         prompt, texts, answer, inputs, own = canonical([given.prompt, context, answer, inputs, given.criteria])
@@ -182,8 +185,10 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
 def _inputs(value: Any, where: str) -> dict[str, Any] | None:
     """The inputs by name in a trace's `meta`, without those that are null; None if there are none."""
     if value is not None and not isinstance(value, dict):
-        fact = f"{where}: meta.inputs: expected a mapping from input to value, got {type(value).__name__}"
-        raise InputError(f"{fact}; name each input of the rubric")
+        raise InputError(
+            f"{where}: meta.inputs: expected a mapping from input to value, got {type(value).__name__}; name each "
+            "input of the rubric"
+        )
     return {name: content for name, content in (value or {}).items() if content is not None} or None
 
 

@@ -200,8 +200,9 @@ def judge_metric(
         fact = "compares two answers, but LightEval scores one model at a time"
         raise ConfigError(f"rubric {declared.rubric.id!r} {fact}; use a pointwise rubric")
     if name is not None and (not isinstance(name, str) or not name.strip()):
-        text = f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
+        )
     lighteval_rows.check_rubric(declared.rubric)
     inputs = declared.rubric.mapped_names
     if wrong := [one for one in fields or {} if one not in inputs]:
@@ -223,8 +224,9 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
     metric = judge_metric(rubric, **given)
     score: Any = metric.sample_level_fn
     if len(score.declared.settings.get("judges") or ()) == 1:
-        text = "a jury needs two or more judges, but judges= names only one; use judge_metric for a single judge"
-        raise ConfigError(text)
+        raise ConfigError(
+            "a jury needs two or more judges, but judges= names only one; use judge_metric for a single judge"
+        )
     score.declared = replace(score.declared, modes=("deterministic", "jury"))
     return metric
 

@@ -189,8 +189,12 @@ def of_people(labels: pd.DataFrame) -> pd.DataFrame:
     is_decision = np.asarray(labels.get("source", pd.Series(dtype=str)) == "adjudicated", dtype=bool)
     if not is_decision.any():
         return labels
-    fact = f"{counted(int(is_decision.sum()), 'decision')} of a lead left out of the labels, as of no further person"
-    warnings.warn(f"{fact}; LabelPage.final_labels has them in place of what they decide", EvalkitWarning, stacklevel=3)
+    warnings.warn(
+        f"{counted(int(is_decision.sum()), 'decision')} of a lead left out of the labels, as of no further person; "
+        "LabelPage.final_labels has them in place of what they decide",
+        EvalkitWarning,
+        stacklevel=3,
+    )
     return labels[~is_decision]
 
 
@@ -289,9 +293,11 @@ def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, input
     is_other = (labels[TEXT_HASH].notna() & labels["label"].notna() & (now != labels[TEXT_HASH])).to_numpy()
     if is_other.any():
         which = listed(list(dict.fromkeys(labels["item_id"][is_other])), most=3)
-        fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now"
-        advice = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
-        _warn(fact, f" (rubric {rubric.id!r}, item {which}); {advice}")
+        _warn(
+            f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now",
+            f" (rubric {rubric.id!r}, item {which}); label them again, or count them nevertheless with "
+            f"labels.drop(columns={TEXT_HASH!r})",
+        )
     return labels[~is_other].drop(columns=TEXT_HASH)
 
 

@@ -374,8 +374,9 @@ class OpenTicket:
                 time.sleep(pause)
                 pause = min(1.5 * pause, _LONGEST_POLL_S)
         except KeyboardInterrupt:
-            text = f"stopped; nothing is lost. To continue, call collect({self.stored.ticket!r})"
-            raise KeyboardInterrupt(text) from None
+            raise KeyboardInterrupt(
+                f"stopped; nothing is lost. To continue, call collect({self.stored.ticket!r})"
+            ) from None
 
     def take_files(self, files: Sequence[Path]) -> None:
         """Store the replies in files of results."""

@@ -184,9 +184,10 @@ class Spec:
             chosen, profile, places = loaded.load(), loaded, named_by(loaded)
         if is_none(judges):
             if profile is None or not profile.judges:
-                fact = "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges"
-                advice = "pass one, or name a judge and set offline=True (--offline) to read its stored replies"
-                raise ConfigError(f"{fact} was passed; {advice}")
+                raise ConfigError(
+                    "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges was "
+                    "passed; pass one, or name a judge and set offline=True (--offline) to read its stored replies"
+                )
             judges = None
         if rules:
             Rules.of(rules)  # refuses an unknown name
@@ -311,12 +312,15 @@ def check_names(inputs: Mapping[str, Any], rubric: Rubric) -> None:
     if not all(isinstance(column, str) for column in columns.values()):
         raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
     if "item_id" in inputs and "item_id" not in rubric.input_names:
-        advice = f"pass the column of ids as item_id={inputs['item_id']!r}"
-        raise ConfigError(f"inputs= maps only inputs of the rubric; {advice}")
+        raise ConfigError(
+            f"inputs= maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
+        )
     allowed = rubric.mapped_names
     if unknown := [name for name in inputs if name not in allowed]:
-        fact = f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have"
-        raise ConfigError(f"{fact}; {guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}")
+        raise ConfigError(
+            f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
+            f"{guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}"
+        )
 
 
 def default_samples(judges: Sequence[Judge]) -> tuple[int, tuple[Judge, ...]]:
@@ -339,8 +343,10 @@ def is_none(judges: Any) -> bool:
 def check_provider(text: str, place: str) -> None:
     """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
     if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
-        fact = f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}"
-        raise ConfigError(f"{fact}allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model")
+        raise ConfigError(
+            f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}allowed: none, profile, "
+            f"{', '.join(PROVIDERS)}, or provider:model"
+        )
 
 
 def with_changes(judge: Judge, changes: Mapping[str, Any]) -> Judge:
@@ -470,8 +476,10 @@ def named_judges(
         (ranks["model"] == ranks["judge"] and has_models and texts != ["fake"])
         or (ranks["model"] < ranks["judge"] and texts == [PROFILE])
     ):
-        fact = f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {first.source('model')}"
-        raise ConfigError(f"{fact}; keep one of them")
+        raise ConfigError(
+            f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {first.source('model')}; keep "
+            "one of them"
+        )
     judges, sources = list[Judge](), dict[str, None]()
     for text in texts:
         check_provider(text, source)

@@ -165,9 +165,11 @@ class TransformersModel:
         fact = f"with {n_rows} replies, does not fit into the memory of {self._model.device}"
         if len(batch) == 1:
             return ProviderError("too_long", f"a prompt of {longest} tokens, {fact}; for more, use a server")
-        advice = f"lower {BATCH_SIZE} (it is {batch_size()}); for more, use a server"
-        detail = f"a batch of {len(batch)} prompts, the longest of {longest} tokens, {fact}; {advice}"
-        return ProviderError("client_error", detail)
+        return ProviderError(
+            "client_error",
+            f"a batch of {len(batch)} prompts, the longest of {longest} tokens, {fact}; lower {BATCH_SIZE} (it is "
+            f"{batch_size()}); for more, use a server",
+        )
 
     def has_died(self) -> bool:
         """Never: it computes in this process."""
