@@ -26,7 +26,7 @@ the worst of k runs, pairs whose choice changed against labels, and `alt_test`, 
 share of judges it passes that are worse by exactly epsilon: 95 %. `--few` computes this table alone.
 
 There, where levels are even or skewed, intervals cover 93.3-99.9 % of 1,000 rounds (5 groups, even: 97-99). With rare
-fails (300 rounds): 88-94 % for `bias` and 90-92 % for `mean_difference` at 10 to 50 items or 8 groups, 94 % or more
+fails (300 rounds): 88-94 % for `bias` and 90-92 % for `mean_difference` at 10 to 50 items or 8 groups, 93 % or more
 for the others.
 """
 
