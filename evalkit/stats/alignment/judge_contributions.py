@@ -167,8 +167,7 @@ class _Comparison:
     @property
     def needs_scale(self) -> bool:
         """Are levels compared of a scale that is not known?"""
-        scale = self.panel.scale
-        return FIGURES[self.name].of == "kinds" and scale.is_open and scale.level != "nominal"
+        return FIGURES[self.name].of == "kinds" and self.panel.scale.is_open and self.panel.scale.level != "nominal"
 
     def known(self, judge: str) -> Flags:
         """The labelled items of a judge that count in the figure."""
@@ -210,8 +209,7 @@ def _rows(panel: Panel, figure: str | None, reference: Reference, counting: Coun
 def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     notes: Notes = []
     n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
-    missing = f"{'not defined on' if n else 'there are no'} labelled and scored items"
-    why = NO_ENDS if compared.needs_scale else missing
+    why = NO_ENDS if compared.needs_scale else f"{'not defined on' if n else 'there are no'} labelled and scored items"
     unit = compared.panel.unit[rows]
     row = value_row(name, values, FIGURES[name].transform, notes, why, unit)
     width = compared.panel.scale.width
