@@ -326,11 +326,15 @@ def _judges(args: argparse.Namespace, profile: ek.rubrics.Profile | None) -> lis
     if panel.source == "missing":
         parts = (text.partition(":") for text in ([texts] if isinstance(texts, str) else texts))
         name = next(name for name, _, model in parts if not model.strip() and name != "fake").strip()
-        fact = f"{settings.source('judge')}: the judge {name!r} has no model"
-        raise ConfigError(f"{fact}; name {name}:MODEL, or pass --judge-model MODEL")
+        raise ConfigError(
+            f"{settings.source('judge')}: the judge {name!r} has no model; name {name}:MODEL, or pass --judge-model "
+            "MODEL"
+        )
     if settings.source("base_url").startswith("flag ") and {judge.provider for judge in panel.judges} == {"fake"}:
-        fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
-        raise ConfigError(f"{fact}; remove it")
+        raise ConfigError(
+            "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server; remove "
+            "it"
+        )
     judges = panel.changed(settings)
     return None if panel.of_profile and judges == panel.judges else list(judges) or None
 

@@ -254,8 +254,10 @@ class Spec:
         logprob_judges = [judge for judge in judges if judge.score]
         if logprob_judges and rules.min_self_agreement is not None:
             judge = logprob_judges[0]
-            fact = f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with"
-            raise ConfigError(f"{fact} probabilities (score={judge.score!r}); set only one of the two")
+            raise ConfigError(
+                f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with "
+                f"probabilities (score={judge.score!r}); set only one of the two"
+            )
         warm = [judge.name for judge in logprob_judges if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
@@ -284,9 +286,9 @@ class Spec:
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(builder.together.shown_inputs)
                 if (judge.score and builder.template.form != FORM) or builder.reply_reader is not None:
-                    fact = f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one"
                     raise ConfigError(
-                        f"{fact} verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
+                        f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one "
+                        f"verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
 
@@ -374,8 +376,9 @@ def _panel(
         judges = [] if judges is None else [judges]
     panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
     if not panel:
-        advice = "pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
-        raise ConfigError(f"no judge is named; {advice}")
+        raise ConfigError(
+            "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
+        )
     builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
     names = [
@@ -388,9 +391,10 @@ def _panel(
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
                     builders[name].template.hash)  # fmt: skip
         if identity in identities:
-            fact = f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and"
-            advice = "to call one judge several times, set samples="
-            raise ConfigError(f"{fact} parameters), so they would always agree; {advice}")
+            raise ConfigError(
+                f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
+                "parameters), so they would always agree; to call one judge several times, set samples="
+            )
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name
