@@ -358,8 +358,9 @@ class Options:
         """Options that a function takes as ``**options``; TypeError for others."""
         unknown = [name for name in options if name not in Options.__slots__]
         if unknown:
-            text = f"{function}() got unexpected arguments: {listed(unknown)}; allowed: {', '.join(Options.__slots__)}"
-            raise TypeError(text)
+            raise TypeError(
+                f"{function}() got unexpected arguments: {listed(unknown)}; allowed: {', '.join(Options.__slots__)}"
+            )
         return cls(**options)
 
     def since(self, began: float) -> Self:
@@ -384,8 +385,10 @@ class Options:
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:
-            fact = "refresh (call the judges again) and offline (make no calls) contradict each other"
-            raise ConfigError(f"{fact}; pass only one of them")
+            raise ConfigError(
+                "refresh (call the judges again) and offline (make no calls) contradict each other; pass only one of "
+                "them"
+            )
 
 
 def _unix_time(stamp: Any) -> float:
@@ -399,8 +402,10 @@ def _unix_time(stamp: Any) -> float:
         if not math.isfinite(seconds):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        fact = f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: Unix seconds"
-        raise ConfigError(f"{fact}, a datetime, or a string such as 2026-01-31 or 2026-01-31T12:30") from None
+        raise ConfigError(
+            f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: Unix seconds, a datetime, "
+            "or a string such as 2026-01-31 or 2026-01-31T12:30"
+        ) from None
     return seconds
 
 
@@ -414,8 +419,9 @@ def shown_address(address: str) -> str:
     with contextlib.suppress(ValueError):  # brackets or a port that no address has
         parts = urlsplit(address)
         if parts.scheme not in ("postgresql", "postgres"):
-            text = f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
-            raise CacheError(text)
+            raise CacheError(
+                f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
+            )
         where = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
         return f"postgresql://{f'{parts.username}@' if parts.username else ''}{where}{parts.path}"
     raise CacheError("the address of the reply store cannot be read; expected postgresql://user@host:port/database")

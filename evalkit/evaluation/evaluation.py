@@ -187,8 +187,12 @@ class Evaluation:
         frame = frame if exploded is items else as_items(exploded)
         check_judged(rows, frame, chosen)
         if rubric is not None:
-            advice = "pass the version that judged, or judge with this one: stored replies are not paid for again"
-            refuse_other_rubric(rows, chosen, "judgments", advice)
+            refuse_other_rubric(
+                rows,
+                chosen,
+                "judgments",
+                "pass the version that judged, or judge with this one: stored replies are not paid for again",
+            )
         check_names(inputs or {}, chosen)
         columns = columns_of(chosen, inputs or {}, frame)
         content = _content(chosen, columns, frame)

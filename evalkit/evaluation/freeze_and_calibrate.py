@@ -239,8 +239,9 @@ def _existing(target: Path, spec: Spec, rules: Rules, calibration: dict[str, Any
             return profile
     except EvalkitError as problem:
         why = f"it cannot be compared: {problem}"
-    exists = f"profile {target} already exists and is never overwritten ({why})"
-    raise ConfigError(f"{exists}; choose another name or version")
+    raise ConfigError(
+        f"profile {target} already exists and is never overwritten ({why}); choose another name or version"
+    )
 
 
 def _write(target: Path, profile: Profile) -> Profile:

@@ -115,8 +115,10 @@ class Profile(FileModel):
     @model_validator(mode="after")
     def _same_settings(self) -> Profile:
         if self.calibration is not None and self.calibration.get("key") != self.settings_key():
-            fact = "its calibration was fitted with another rubric, judge, template, number of samples or rule"
-            raise ValueError(f"{fact}; calibrate and freeze again, or remove 'calibration'")
+            raise ValueError(
+                "its calibration was fitted with another rubric, judge, template, number of samples or rule; calibrate "
+                "and freeze again, or remove 'calibration'"
+            )
         return self
 
     @property
@@ -147,8 +149,9 @@ class Profile(FileModel):
         if self._rubric is not None:
             return self._rubric
         if self.rubric is None:
-            text = f"profile {self.profile!r} has no rubric; add one with profile.with_rubric(…) or --rubric"
-            raise RubricError(text)
+            raise RubricError(
+                f"profile {self.profile!r} has no rubric; add one with profile.with_rubric(…) or --rubric"
+            )
         name, _, version = self.rubric.partition("@")
         folders = () if self._folder is None else (self._folder, self._folder.parent)
         beside = [folder / "rubrics" / name / f"{version}.yaml" for folder in folders]
@@ -170,9 +173,10 @@ class Profile(FileModel):
                 f"profile {self.profile!r} needs rubric {self.rubric}, which was found neither in the folder "
                 f"rubrics/ beside the profile nor elsewhere: {problem}"
             )
-        fact = f"rubric {self.rubric} changed since profile {self.profile!r} was frozen"
-        hashes = f"hash now {other.content_hash[:8]}, then {str(self.rubric_hash)[:8]}"
-        raise RubricError(f"{fact} ({hashes}); restore the rubric's file, or freeze again")
+        raise RubricError(
+            f"rubric {self.rubric} changed since profile {self.profile!r} was frozen (hash now "
+            f"{other.content_hash[:8]}, then {str(self.rubric_hash)[:8]}); restore the rubric's file, or freeze again"
+        )
 
     def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
         """The same rules for another rubric."""
@@ -248,8 +252,9 @@ def load_profile(name: str | Path) -> Profile:
     if isinstance(name, str) and path.suffix not in (".yaml", ".yml"):
         there = profile_files()
         if name not in there:
-            fact = f"profile {name!r} not found"
-            raise ConfigError(f"{fact}; {guess(name, there)}available: {listed(there)} and paths of .yaml files")
+            raise ConfigError(
+                f"profile {name!r} not found; {guess(name, there)}available: {listed(there)} and paths of .yaml files"
+            )
         path = there[name]
     try:
         values = read_yaml(path)

@@ -184,9 +184,10 @@ class Spec:
             chosen, profile, places = loaded.load(), loaded, named_by(loaded)
         if is_none(judges):
             if profile is None or not profile.judges:
-                fact = "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges"
-                advice = "pass one, or name a judge and set offline=True (--offline) to read its stored replies"
-                raise ConfigError(f"{fact} was passed; {advice}")
+                raise ConfigError(
+                    "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges was "
+                    "passed; pass one, or name a judge and set offline=True (--offline) to read its stored replies"
+                )
             judges = None
         if rules:
             Rules.of(rules)  # refuses an unknown name
@@ -253,8 +254,10 @@ class Spec:
         logprob_judges = [judge for judge in judges if judge.score]
         if logprob_judges and rules.min_self_agreement is not None:
             judge = logprob_judges[0]
-            fact = f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with"
-            raise ConfigError(f"{fact} probabilities (score={judge.score!r}); set only one of the two")
+            raise ConfigError(
+                f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with "
+                f"probabilities (score={judge.score!r}); set only one of the two"
+            )
         warm = [judge.name for judge in logprob_judges if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
@@ -283,9 +286,9 @@ class Spec:
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(builder.together.shown_inputs)
                 if (judge.score and builder.template.form != FORM) or builder.reply_reader is not None:
-                    fact = f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one"
                     raise ConfigError(
-                        f"{fact} verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
+                        f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one "
+                        f"verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
 
@@ -311,12 +314,15 @@ def check_names(inputs: Mapping[str, Any], rubric: Rubric) -> None:
     if not all(isinstance(column, str) for column in columns.values()):
         raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
     if "item_id" in inputs and "item_id" not in rubric.input_names:
-        advice = f"pass the column of ids as item_id={inputs['item_id']!r}"
-        raise ConfigError(f"inputs= maps only inputs of the rubric; {advice}")
+        raise ConfigError(
+            f"inputs= maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
+        )
     allowed = rubric.mapped_names
     if unknown := [name for name in inputs if name not in allowed]:
-        fact = f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have"
-        raise ConfigError(f"{fact}; {guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}")
+        raise ConfigError(
+            f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
+            f"{guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}"
+        )
 
 
 def default_samples(judges: Sequence[Judge]) -> tuple[int, tuple[Judge, ...]]:
@@ -339,8 +345,10 @@ def is_none(judges: Any) -> bool:
 def check_provider(text: str, place: str) -> None:
     """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
     if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
-        fact = f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}"
-        raise ConfigError(f"{fact}allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model")
+        raise ConfigError(
+            f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}allowed: none, profile, "
+            f"{', '.join(PROVIDERS)}, or provider:model"
+        )
 
 
 def with_changes(judge: Judge, changes: Mapping[str, Any]) -> Judge:
@@ -368,8 +376,9 @@ def _panel(
         judges = [] if judges is None else [judges]
     panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
     if not panel:
-        advice = "pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
-        raise ConfigError(f"no judge is named; {advice}")
+        raise ConfigError(
+            "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
+        )
     builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
     names = [
@@ -382,9 +391,10 @@ def _panel(
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
                     builders[name].template.hash)  # fmt: skip
         if identity in identities:
-            fact = f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and"
-            advice = "to call one judge several times, set samples="
-            raise ConfigError(f"{fact} parameters), so they would always agree; {advice}")
+            raise ConfigError(
+                f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
+                "parameters), so they would always agree; to call one judge several times, set samples="
+            )
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name
@@ -470,8 +480,10 @@ def named_judges(
         (ranks["model"] == ranks["judge"] and has_models and texts != ["fake"])
         or (ranks["model"] < ranks["judge"] and texts == [PROFILE])
     ):
-        fact = f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {first.source('model')}"
-        raise ConfigError(f"{fact}; keep one of them")
+        raise ConfigError(
+            f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {first.source('model')}; keep "
+            "one of them"
+        )
     judges, sources = list[Judge](), dict[str, None]()
     for text in texts:
         check_provider(text, source)

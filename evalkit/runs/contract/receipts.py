@@ -331,5 +331,6 @@ def _held(place: Path) -> Iterator[None]:
         with held(lock):
             yield
     except OSError as problem:
-        fact = f"cannot write receipts to {place}: {problem.strerror or problem}"
-        raise ConfigError(f"{fact}; set {RECEIPT_VARIABLE} to another file") from None
+        raise ConfigError(
+            f"cannot write receipts to {place}: {problem.strerror or problem}; set {RECEIPT_VARIABLE} to another file"
+        ) from None
