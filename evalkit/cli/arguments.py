@@ -235,6 +235,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "min-self-agreement": _value("SHARE", _MIN_SELF_AGREEMENT, type=float),
     "aggregate": {"choices": tuple(AGGREGATE_RULES), "help": f"{_AGGREGATE}: {meanings(AGGREGATE_RULES)}"},
     "quorum": _value("SHARE", _QUORUM, type=float),
+    "pass-prob-at": _value("P", "a vote passes from this mean P(pass) on (default: no such cut)", type=float),
     # labels, output and the registry
     "labels": _value("FILE", _LABELS),
     "reader": _value("NAME", "reader of labels of another tool, by the entry point evalkit.readers"),

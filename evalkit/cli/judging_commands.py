@@ -153,7 +153,7 @@ def _folder(args: argparse.Namespace) -> Path:
 def _settings(evaluation: ek.Evaluation) -> dict[str, Any]:
     return {
         "rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "judges": list(evaluation.judges),
-        "samples": evaluation.samples, "rules": asdict(evaluation.rules),
+        "samples": evaluation.samples, "rules": evaluation.rules.to_dict(),
     }  # fmt: skip
 
 

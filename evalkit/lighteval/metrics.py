@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -70,7 +70,7 @@ def receipt_of(
     spec, profile = settings.spec, settings.profile
     judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // sum(spec.counts)))
     costs = [Cost.of(table) for table in tables]
-    rules = asdict(spec.rules)
+    rules = spec.rules.to_dict()
     return Receipt(
         task=task, metric=metric, scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
         **settings.binding.model_dump(include={"plugin", "plugin_version", "plugin_hash"}),

@@ -164,6 +164,13 @@ RAISED = (
     Raise("notebook", 9, "the form of criteria on the start card"),
     Raise("rubrics", 5, "lists in keys of labels, and versions that are numbers, are refused with the line that works"),
     Raise("rubrics", 2, "a rubric with the steps of items as levels is written without a scale"),
+    Raise("core", 10, "the half hundredths that a cut on P(pass) may be, and the rules by name for hashes"),
+    Raise("engine", 7, "a cut on P(pass) that cannot decide the verdicts is refused"),
+    Raise("gate", 3, "a cut on P(pass) decides the samples of a verdict too"),
+    Raise("lighteval", 1, "a cut on P(pass) in the tables of a run"),
+    Raise("rubrics", 5, "a cut on P(pass) in a profile"),
+    Raise("runs", 1, "a cut on P(pass) in a receipt"),
+    Raise("stats", 27, "votes that pass by their mean P(pass) at a cut"),
 )
 
 

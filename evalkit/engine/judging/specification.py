@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalkit.core.formatting import span
@@ -40,7 +40,7 @@ from evalkit.rubrics.rubric import OWN_CRITERIA
 
 DEFAULT_SAMPLES = 3
 """Samples by default; see `default_samples`."""
-_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
+_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | Rules().to_dict()
 
 _NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
 
@@ -258,6 +258,7 @@ class Spec:
                 f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with "
                 f"probabilities (score={judge.score!r}); set only one of the two"
             )
+        _check_cut(rules, rubric, zip(judges, prompt_builders, strict=True))
         warm = [judge.name for judge in logprob_judges if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
@@ -291,6 +292,21 @@ class Spec:
                         f"verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
+
+
+def _check_cut(rules: Rules, rubric: Rubric, panel: Iterable[tuple[Judge, PromptBuilder]]) -> None:
+    """Raise where a cut on P(pass) cannot decide the verdicts."""
+    if rules.pass_prob_at is None:
+        return
+    bare = [judge.name for judge, builder in panel if not judge.score and builder.template.form != FORM]
+    problems = {
+        f"{listed(bare)} states no P(pass); set score='expected' of each judge": bare,
+        f"rubric {rubric.id!r} decides by its own pass_at": rubric.pass_at is not None,
+        f"no criterion of {rubric.id!r} has a pass rule": not any(rule.scale.has_rule for rule in rubric.criteria),
+        f"aggregate={rules.aggregate!r} finds its own verdicts": rules.rule.all_items,
+    }
+    if why := next((why for why, holds in problems.items() if holds), None):
+        raise ConfigError(f"pass_prob_at={rules.pass_prob_at:g} cannot decide the verdicts: {why}; or omit the cut")
 
 
 def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
