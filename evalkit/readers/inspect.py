@@ -42,7 +42,9 @@ def _item(row: Any) -> dict[str, Any]:
     talk = [entry for message in row["messages"] for entry in messages(_attached(message, attached))]
     scores: dict[str, Any] = {}
     for name, score in (row.get("scores") or {}).items():
-        told_columns = {f"score_{name}{end}": score[field] for end, field in _OF_SCORES.items() if score.get(field) is not None}
+        told_columns = {
+            f"score_{name}{end}": score[field] for end, field in _OF_SCORES.items() if score.get(field) is not None
+        }
         if doubled := scores.keys() & told_columns.keys():
             raise InputError(f"two scores of a sample give the column {listed(doubled)}; rename one in scores")
         scores |= told_columns
