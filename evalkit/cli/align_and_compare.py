@@ -76,8 +76,9 @@ def _align(args: argparse.Namespace) -> None:
 def _compare(args: argparse.Namespace) -> int | None:
 
     if args.label and not args.labels:
-        text = "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"
-        raise ConfigError(text)
+        raise ConfigError(
+            "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"
+        )
     sides = io.read_side(args.before), io.read_side(args.after)
     labels, clusters = None if args.labels is None else io.read_labels(args), io.read_groups(args)
     floor = None if args.floor is None else io.read_table(args.floor, "judgments")

@@ -52,8 +52,9 @@ class Parser(argparse.ArgumentParser):
 
     def add_judging(self, *, n_items: str | None = None) -> None:
         """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
-        text = "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
-        add_value(self, "items", "ITEMS", text, nargs=n_items)
+        add_value(
+            self, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin", nargs=n_items
+        )
         self.add_what()
         add_flags(self, "item-id", "form", "input", "on-missing", "cache", "recorded")
 
@@ -70,14 +71,22 @@ class Parser(argparse.ArgumentParser):
 
     def add_label_columns(self, whose: str) -> None:
         """Human labels as columns."""
-        text = f"human labels in columns of {whose}, one per annotator; repeat for another criterion"
-        add_value(self, "--label", "CRITERION=COLUMN,…", text, action="append", default=[], type=_columns)
+        add_value(
+            self,
+            "--label",
+            "CRITERION=COLUMN,…",
+            f"human labels in columns of {whose}, one per annotator; repeat for another criterion",
+            action="append",
+            default=[],
+            type=_columns,
+        )
 
     def add_output(self, *, rows: int = 20) -> None:
         """Where a table goes. Before the command runs, it is checked that the file can be written."""
         group = self.add_argument_group("output")
-        text = "write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
-        add_value(group, "-o --out", "FILE", text)
+        add_value(
+            group, "-o --out", "FILE", "write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
+        )
         add_flags(group, "json", "quiet")
         add_value(group, "--rows", "N", f"rows shown on a terminal (default {rows})", type=int, default=rows)
         self.set_defaults(writes_table=True)
@@ -226,6 +235,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "min-self-agreement": _value("SHARE", _MIN_SELF_AGREEMENT, type=float),
     "aggregate": {"choices": tuple(AGGREGATE_RULES), "help": f"{_AGGREGATE}: {meanings(AGGREGATE_RULES)}"},
     "quorum": _value("SHARE", _QUORUM, type=float),
+    "pass-prob-at": _value("P", "a vote passes from this mean P(pass) on (default: no such cut)", type=float),
     # labels, output and the registry
     "labels": _value("FILE", _LABELS),
     "reader": _value("NAME", "reader of labels of another tool, by the entry point evalkit.readers"),
@@ -317,11 +327,15 @@ def _judges(args: argparse.Namespace, profile: ek.rubrics.Profile | None) -> lis
     if panel.source == "missing":
         parts = (text.partition(":") for text in ([texts] if isinstance(texts, str) else texts))
         name = next(name for name, _, model in parts if not model.strip() and name != "fake").strip()
-        fact = f"{settings.source('judge')}: the judge {name!r} has no model"
-        raise ConfigError(f"{fact}; name {name}:MODEL, or pass --judge-model MODEL")
+        raise ConfigError(
+            f"{settings.source('judge')}: the judge {name!r} has no model; name {name}:MODEL, or pass --judge-model "
+            "MODEL"
+        )
     if settings.source("base_url").startswith("flag ") and {judge.provider for judge in panel.judges} == {"fake"}:
-        fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
-        raise ConfigError(f"{fact}; remove it")
+        raise ConfigError(
+            "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server; remove "
+            "it"
+        )
     judges = panel.changed(settings)
     return None if panel.of_profile and judges == panel.judges else list(judges) or None
 

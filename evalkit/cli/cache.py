@@ -106,12 +106,17 @@ def _prune(args: argparse.Namespace) -> None:
 def _promote(args: argparse.Namespace) -> None:
 
     if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
-        fact = "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW"
-        raise ConfigError(f"{fact}, or ID OLD NEW (such as support v2 v3) to copy only those of OLD")
+        raise ConfigError(
+            "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW, or ID "
+            "OLD NEW (such as support v2 v3) to copy only those of OLD"
+        )
     n_replies = ek.evaluation.promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
-    text = f"{counted(n_replies, 'more reply counts', 'more replies count')} for {target} now"
-    _put(args, {"n_replies": n_replies}, text)
+    _put(
+        args,
+        {"n_replies": n_replies},
+        f"{counted(n_replies, 'more reply counts', 'more replies count')} for {target} now",
+    )
 
 
 def _put(args: argparse.Namespace, document: dict[str, Any], text: str) -> None:

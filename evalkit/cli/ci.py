@@ -64,8 +64,14 @@ def _add_traces(parser: Parser) -> Any:
     add_value(parser, "--config", "FILE", "YAML or JSON: settings, tests, limits for all tests together", required=True)
     add_value(parser, "--trace-file", "FILE", "traces, one JSON object per line", required=True)
     group = parser.add_argument_group("who judges")
-    text = "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
-    add_value(group, "--judge", "J", f"{text}provider:model", action="append")
+    add_value(
+        group,
+        "--judge",
+        "J",
+        "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+        "provider:model",
+        action="append",
+    )
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
     add_flags(group, "refresh")
     text = "do not use replies that were copied from another rubric version"
@@ -105,8 +111,10 @@ def _options(args: argparse.Namespace) -> ek.gate.GateOptions:
         if args.no_judge:
             raise ConfigError(f"{fact}, which is what --no-judge means; remove one of the two")
         jury = " ".join(f"--judge {shlex.quote(judge)}" for judge in judges)
-        way = f"write it once with 'evalkit freeze jury.yaml --rubric R {jury}', then pass --profile jury.yaml"
-        raise ConfigError(f"{fact}; keep one. To call all of a jury, {way} --judge profile")
+        raise ConfigError(
+            f"{fact}; keep one. To call all of a jury, write it once with 'evalkit freeze jury.yaml --rubric R "
+            f"{jury}', then pass --profile jury.yaml --judge profile"
+        )
     if judges == ["none"] and args.refresh:
         fact = "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other"
         raise ConfigError(f"{fact}; remove one of them")
@@ -128,8 +136,9 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     places = {f"--{name} {Path(file)}": Path(file) for name in _REPORTS if (file := getattr(args, name)) is not None}
     for flag, place in places.items():
         if str(place) == "-" or place.is_dir():
-            text = f"{flag} is not a path of a file; name a file, or use --out DIR to write all reports into a folder"
-            raise ConfigError(text)
+            raise ConfigError(
+                f"{flag} is not a path of a file; name a file, or use --out DIR to write all reports into a folder"
+            )
         if not place.absolute().parent.is_dir():
             raise ConfigError(f"{flag}: folder {place.parent} not found; create it first")
     if args.out is not None:
@@ -195,11 +204,14 @@ def _record(args: argparse.Namespace) -> int:
 
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():
-        fact = f"--redact would overwrite {args.trace_file} and erase its texts permanently"
-        raise ConfigError(f"{fact}; name another file with --out")
+        raise ConfigError(
+            f"--redact would overwrite {args.trace_file} and erase its texts permanently; name another file with --out"
+        )
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
-        fact = f"--out {target} cannot be written: it must be a file in an existing folder"
-        raise ConfigError(f"{fact}, and not the file of --config; choose another path")
+        raise ConfigError(
+            f"--out {target} cannot be written: it must be a file in an existing folder, and not the file of --config; "
+            "choose another path"
+        )
     check_writable(target)
     options = _options(args)
     since = stamp_of(args.trace_file)

@@ -61,8 +61,10 @@ def run() -> None:
     _step("4. Where to look: the items on which the judges differ most", "ev.disagreement, ev.wide()")
     _print_disagreement(first)
 
-    call = "ev2 = ek.evaluate(items, rubric.edit(…), judges, …)"
-    _step("5. Edit the rubric: only the edited criterion is judged again", call)
+    _step(
+        "5. Edit the rubric: only the edited criterion is judged again",
+        "ev2 = ek.evaluate(items, rubric.edit(…), judges, …)",
+    )
     edited = rubric.edit(rubric.names[0], scale=EDIT)
     _wrap(3, *rubric.diff(edited).splitlines(), "")
     second = ek.evaluate(items, edited, JURY, labels=labels, cache=cache, progress=False)

@@ -124,8 +124,10 @@ def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
     if not is_address(store.cache) and store.path.exists():
         facts["integrity"] = _integrity(store.path)
         if facts["integrity"] != "ok":
-            advice = "export the replies that can be read, then start a new cache"
-            problems.append(f"{store.path} is damaged ({facts['integrity']}): {advice}")
+            problems.append(
+                f"{store.path} is damaged ({facts['integrity']}): export the replies that can be read, then start a "
+                "new cache"
+            )
     return facts
 
 

@@ -65,8 +65,9 @@ def add(commands: Commands) -> None:
 
     group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)
     add_value(group, "-o --out", "FILE", "the page (.html), replaced if it exists", required=True)
-    text = "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
-    add_value(group, "--baseline", "A", text)
+    add_value(
+        group, "--baseline", "A", "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
+    )
     add_flags(group, "quiet")
     _add_judging(commands)
 
@@ -120,8 +121,9 @@ def _report(args: argparse.Namespace) -> None:
 def _evaluation(args: argparse.Namespace) -> ek.Evaluation:
     """The evaluation that the flags describe: judged now, or from a judgments table."""
     if args.labels and args.label:
-        text = "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
-        raise ConfigError(text)
+        raise ConfigError(
+            "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
+        )
     labels: Any = io.read_label_file(args) if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
@@ -139,8 +141,10 @@ def _evaluation(args: argparse.Namespace) -> ek.Evaluation:
 def _folder(args: argparse.Namespace) -> Path:
     folder = Path(args.out)
     if args.out == "-" or folder.is_file() or folder.suffix in (".jsonl", ".csv", ".parquet"):
-        fact = f"--out must be a folder, because evaluate writes several tables, got {args.out}"
-        raise ConfigError(f"{fact}; name a folder (--format sets the format of the tables)")
+        raise ConfigError(
+            f"--out must be a folder, because evaluate writes several tables, got {args.out}; name a folder (--format "
+            "sets the format of the tables)"
+        )
     for name in ("items", *_TABLES):
         io.check_output(args, folder / f"{name}.{args.format}")
     return folder
@@ -149,7 +153,7 @@ def _folder(args: argparse.Namespace) -> Path:
 def _settings(evaluation: ek.Evaluation) -> dict[str, Any]:
     return {
         "rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "judges": list(evaluation.judges),
-        "samples": evaluation.samples, "rules": asdict(evaluation.rules),
+        "samples": evaluation.samples, "rules": evaluation.rules.to_dict(),
     }  # fmt: skip
 
 
@@ -233,8 +237,10 @@ def _judge_files(args: argparse.Namespace, folder: bool) -> None:
     if not folder:
         raise ConfigError("several files and --shard need a folder for the judgments; pass --out FOLDER/")
     if args.rows is not None:
-        fact = "--rows is the number of rows shown on a terminal, and none are shown if --out is a folder"
-        raise ConfigError(f"{fact}; for the items of each part, pass --part-rows (in Python: rows=)")
+        raise ConfigError(
+            "--rows is the number of rows shown on a terminal, and none are shown if --out is a folder; for the items "
+            "of each part, pass --part-rows (in Python: rows=)"
+        )
     ways = {"out": args.out, "rows": args.part_rows, "shard": args.shard, "n_jobs": args.jobs, "item_id": args.item_id}
     with warnings.catch_warnings(action="ignore", category=EvalkitWarning):  # the text below says it
         judged = ek.judge_files(args.items, **spec_arguments(args), **data_arguments(args), **ways, **options_of(args))
@@ -258,8 +264,10 @@ def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: 
     if cost:
         note(args, f"{counted(len(judgments), 'judgment')}: {ek.evaluation.Cost.of(judgments)}")
     for row in ek.explain(judgments).to_dict("records"):
-        lost = f"{row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']}"
-        tell(f"unscored: {lost} (item {row['items']}{', …' if row['n'] > 3 else ''}): {row['what_to_do']}")
+        tell(
+            f"unscored: {row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']} (item "
+            f"{row['items']}{', …' if row['n'] > 3 else ''}): {row['what_to_do']}"
+        )
 
 
 def _plan(args: argparse.Namespace) -> None:

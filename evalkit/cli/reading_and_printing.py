@@ -69,8 +69,10 @@ def read_groups(args: argparse.Namespace) -> pd.Series | None:
         return None
     items = read_items(args)
     if "group_id" not in items.columns:
-        fact = f"--items takes the groups from the column 'group_id', which {args.items} does not have"
-        raise InputError(f"{fact}; add the column, or leave out --items")
+        raise InputError(
+            f"--items takes the groups from the column 'group_id', which {args.items} does not have; add the column, "
+            "or leave out --items"
+        )
     return items.set_index("item_id")["group_id"].dropna()
 
 
@@ -82,8 +84,10 @@ def read_side(path: str) -> Any:
     files = {name: sorted(folder.glob(f"{name}.*")) for name in ("judgments", "votes", "scores")}
     for name, paths in files.items():
         if len(paths) != 1:
-            fact = f"{folder} was not written by 'evalkit evaluate --out': expected one file of the table {name!r}"
-            raise InputError(f"{fact}, found {len(paths)}; name another folder, or run that command again")
+            raise InputError(
+                f"{folder} was not written by 'evalkit evaluate --out': expected one file of the table {name!r}, found "
+                f"{len(paths)}; name another folder, or run that command again"
+            )
     tables = {name: read_table(str(paths[0]), name) for name, paths in files.items()}
     return SimpleNamespace(**tables, rules=_rules(folder))
 
@@ -98,8 +102,9 @@ def _rules(folder: Path) -> Rules | None:
     try:
         return Rules(**json.loads(path.read_text(encoding="utf-8"))["rules"])
     except (ValueError, KeyError, TypeError) as error:
-        text = f"{path}: invalid rules for votes and scores ({error}); run 'evalkit evaluate --out' again"
-        raise InputError(text) from None
+        raise InputError(
+            f"{path}: invalid rules for votes and scores ({error}); run 'evalkit evaluate --out' again"
+        ) from None
 
 
 def _read_stdin() -> pd.DataFrame:

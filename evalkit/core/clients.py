@@ -125,8 +125,10 @@ def fields_of(client: Any, model: str, fields: Mapping[str, Any], api: str | Non
         and not _is_wrapped(client, provider)
     )
     if api is not None and (api != "decisions" or holder.calls or provider != "openai"):
-        fact = f"Judge.client got api={api!r}, which takes 'decisions' for a client of openai with the HTTP client"
-        raise ConfigError(f"{fact} that its package makes; for another one, write ek.Judge('decisions', MODEL, …)")
+        raise ConfigError(
+            f"Judge.client got api={api!r}, which takes 'decisions' for a client of openai with the HTTP client that "
+            "its package makes; for another one, write ek.Judge('decisions', MODEL, …)"
+        )
     if own_address is not None and not holder.calls:
         raise ConfigError(
             f"base_url is read off the client ({server}); pass a client with another base_url, or write "
@@ -134,8 +136,10 @@ def fields_of(client: Any, model: str, fields: Mapping[str, Any], api: str | Non
         )
     url = own_address or server
     if url is None and "service" not in fields:
-        who = f"the {type(client).__name__} passed to Judge.client"
-        raise ConfigError(f"{who} states no base_url; pass base_url= (the address of its API), or service= (a name)")
+        raise ConfigError(
+            f"the {type(client).__name__} passed to Judge.client states no base_url; pass base_url= (the address of "
+            "its API), or service= (a name)"
+        )
     if own_address is None and (has_own_http or not is_readable):
         holder.elsewhere = ELSEWHERE[0] if is_readable else ELSEWHERE[1]
     host = host_of(url) if url else str(fields["service"])

@@ -120,8 +120,10 @@ def with_logprobs(params: Mapping[str, Any], provider: str, score: str | None, w
     if score is None or PROVIDERS[provider].decides:
         return params
     if not PROVIDERS[provider].logprobs:
-        fact = f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples=, or"
-        raise ConfigError(f"{fact} serve an open model (as by `vllm serve`) and use the provider 'openai'")
+        raise ConfigError(
+            f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples=, or "
+            "serve an open model (as by `vllm serve`) and use the provider 'openai'"
+        )
     if params.get("logprobs", True) is not True:
         raise ConfigError(f"{who}: score={score!r} sets logprobs itself; remove logprobs from params=")
     return _LOGPROBS | dict(params)

@@ -148,8 +148,12 @@ def variable_place(environ: Mapping[str, str] | None = None, *, without: Mapping
     environ, values = os.environ if environ is None else environ, dict[str, Any]()
     variables_read = [setting.variable for setting in JUDGE_SETTINGS.values()]
     for variable in sorted({name for name in environ if name.startswith("VERDICT_JUDGE_")} - {*variables_read}):
-        fact = f"variable {variable} is not read: evalkit has no such setting. {guess(variable, variables_read)}"
-        warnings.warn(f"{fact}It reads {listed(variables_read, most=20)}", EvalkitWarning, stacklevel=3)
+        warnings.warn(
+            f"variable {variable} is not read: evalkit has no such setting. {guess(variable, variables_read)}It reads "
+            f"{listed(variables_read, most=20)}",
+            EvalkitWarning,
+            stacklevel=3,
+        )
     for name, setting in JUDGE_SETTINGS.items():
         text = environ.get(setting.variable, "").strip()
         if text and (name == "judge" or (without or {}).get(name) is None):  # a flag 'none' leaves the judge open

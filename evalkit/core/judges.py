@@ -136,8 +136,10 @@ class Judge:
         put = object.__setattr__
         self._refuse_keys()
         if self.provider not in PROVIDERS:
-            fact = f"unknown judge provider {self.provider!r}; {guess(self.provider, PROVIDERS)}allowed"
-            raise ConfigError(f"{fact}: {', '.join(PROVIDERS)} (as in 'openai:gpt-4o-mini' or 'fake:strict')")
+            raise ConfigError(
+                f"unknown judge provider {self.provider!r}; {guess(self.provider, PROVIDERS)}allowed: "
+                f"{', '.join(PROVIDERS)} (as in 'openai:gpt-4o-mini' or 'fake:strict')"
+            )
         if not isinstance(self.model, str) or not self.model.strip():
             raise ConfigError(f"a judge needs a model; write it as '{self.provider}:MODEL'")
         who = f"judge '{self.provider}:{self.model}'"
@@ -177,22 +179,25 @@ class Judge:
             )
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             # not shown: it may be a key
-            form = "capital letters, digits and '_', as in OPENAI_API_KEY"
             raise ConfigError(
-                f"api_key_env of {who} must name an environment variable ({form}); never pass the key itself"
+                f"api_key_env of {who} must name an environment variable (capital letters, digits and '_', as in "
+                "OPENAI_API_KEY); never pass the key itself"
             )
         if self.headers_env is not None:
             if not _VARIABLE.fullmatch(self.headers_env):  # not shown: it may be a key
-                fact = f"headers_env of {who} must name an environment variable (capital letters, digits and '_')"
-                raise ConfigError(f"{fact}, which contains one header per line, as in 'X-Team: judges'")
+                raise ConfigError(
+                    f"headers_env of {who} must name an environment variable (capital letters, digits and '_'), which "
+                    "contains one header per line, as in 'X-Team: judges'"
+                )
             if PROVIDERS[self.provider].host == "local":
                 raise ConfigError(f"{who} is not called over HTTP and takes no headers_env; omit it")
         if self.provider != "function":
             if self.ask is not None and not isinstance(self.ask, GivenClient) and self.ask not in ELSEWHERE:
                 raise ConfigError(f"{who} has ask=…, which only judges of the provider 'function' take; omit ask=")
         elif not callable(self.ask) and not (isinstance(self.ask, str) and ":" in self.ask):
-            text = f"{who} needs ask=…: a Python function, or its import path 'module:function'; see Judge.function"
-            raise ConfigError(text)
+            raise ConfigError(
+                f"{who} needs ask=…: a Python function, or its import path 'module:function'; see Judge.function"
+            )
         elif self.base_url or self.api_key_env:
             raise ConfigError(f"{who} calls a Python function and takes neither base_url nor api_key_env; omit them")
 
@@ -209,8 +214,10 @@ class Judge:
                 raise ConfigError(f"{who} takes no {name}: a decision model writes no text; omit {name}=")
             object.__setattr__(self, name, None)
         if unknown := [name for name in self.params if name not in allowed]:
-            fact = f"params of {who} must not contain {listed(unknown)}, which decision models do not take"
-            raise ConfigError(f"{fact}; allowed: {', '.join(allowed) or 'none'}")
+            raise ConfigError(
+                f"params of {who} must not contain {listed(unknown)}, which decision models do not take; allowed: "
+                f"{', '.join(allowed) or 'none'}"
+            )
         object.__setattr__(self, "score", self.score or "expected")
 
     def _check_params(self, who: str) -> None:
@@ -306,8 +313,9 @@ class Judge:
         ('length', 'length@1')
         """
         if not isinstance(name, str) or not name.strip() or "@" in name or not str(version).strip():
-            fact = "a function judge needs a version, and a name without an '@'"
-            raise ConfigError(f"{fact}; got name={name!r}, version={version!r}")
+            raise ConfigError(
+                f"a function judge needs a version, and a name without an '@'; got name={name!r}, version={version!r}"
+            )
 
         def made(function: Ask | str) -> Judge:
             defaults = {"name": name, "temperature": None, "max_tokens": None}
@@ -378,8 +386,10 @@ class Judge:
         """The function judge at ``module:name``."""
         found = cls._at(path)
         if not isinstance(found, Judge):
-            fact = f"{path!r} is a {type(found).__name__}, not a judge"
-            raise ConfigError(f"{fact}; make it one with @evalkit.Judge.function(name=…, version=…)")
+            raise ConfigError(
+                f"{path!r} is a {type(found).__name__}, not a judge; make it one with @evalkit.Judge.function(name=…, "
+                "version=…)"
+            )
         return found if callable(found.ask) else replace(found, ask=path)
 
     @staticmethod
@@ -388,8 +398,10 @@ class Judge:
         try:
             return attrgetter(name)(import_module(module))
         except (ImportError, AttributeError, ValueError) as error:
-            fact = f"no function judge at {path!r} ({error}); expected function:MODULE:NAME"
-            raise ConfigError(f"{fact}. If MODULE is not installed, add its folder to PYTHONPATH") from None
+            raise ConfigError(
+                f"no function judge at {path!r} ({error}); expected function:MODULE:NAME. If MODULE is not installed, "
+                "add its folder to PYTHONPATH"
+            ) from None
 
     def load_function(self) -> Ask:
         """The function of a function judge, imported from its import path if necessary.

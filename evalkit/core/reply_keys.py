@@ -111,8 +111,9 @@ class KeyParts:
     def from_dict(cls, parts: Mapping[str, Any]) -> KeyParts:
         """The inverse of `as_dict`; raises ValueError for another schema number."""
         if parts.get("schema") != KEY_SCHEMA:
-            text = f"the reply key has format {parts.get('schema')!r}, but this evalkit reads only format {KEY_SCHEMA}"
-            raise ValueError(text)
+            raise ValueError(
+                f"the reply key has format {parts.get('schema')!r}, but this evalkit reads only format {KEY_SCHEMA}"
+            )
         return cls(**{name: value for name, value in parts.items() if name != "schema"})
 
     def of_input(self, input_hash: str, order: str | None) -> KeyParts:

@@ -115,18 +115,20 @@ class Rules:
         Method, ties and least self-agreement of `evalkit.vote`.
     aggregate, quorum
         Method and quorum of `evalkit.aggregate`.
+    pass_prob_at
+        The cut on P(pass) of `evalkit.vote`; None: a sample's own verdict counts.
 
     A rule may also be a function, or its import path (see `OwnRule`, which the field then holds).
 
     Raises
     ------
     ConfigError
-        For an unknown rule or a share outside 0-1.
+        For an unknown rule, a share outside 0-1, or a cut that is no half hundredth.
 
     Examples
     --------
     >>> Rules(vote="median").vote_options
-    {'method': 'median', 'ties': 'na', 'min_self_agreement': None}
+    {'method': 'median', 'ties': 'na', 'min_self_agreement': None, 'pass_prob_at': None}
     """
 
     vote: str = "mean"
@@ -134,6 +136,7 @@ class Rules:
     min_self_agreement: float | None = None
     aggregate: str = "mean"
     quorum: float = 0.5
+    pass_prob_at: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vote", checked_rule("vote", self.vote, VOTE_RULES))
@@ -142,6 +145,7 @@ class Rules:
         check_share("quorum", self.quorum)
         if self.min_self_agreement is not None:
             check_share("min_self_agreement", self.min_self_agreement)
+        check_cut(self.pass_prob_at)
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> Rules:
@@ -164,12 +168,18 @@ class Rules:
     @property
     def vote_options(self) -> dict[str, Any]:
         """The options of `evalkit.vote`."""
-        return {"method": self.vote, "ties": self.ties, "min_self_agreement": self.min_self_agreement}
+        names = ("ties", "min_self_agreement", "pass_prob_at")
+        return {"method": self.vote} | {name: getattr(self, name) for name in names}
 
     @property
     def aggregate_options(self) -> dict[str, Any]:
         """The options of `evalkit.aggregate`."""
         return {"method": self.aggregate, "quorum": self.quorum}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rules by name; without a cut no word of it, so that hashes of such rules are the same as ever."""
+        names = [name for name in RULE_NAMES if name != "pass_prob_at" or self.pass_prob_at is not None]
+        return {name: getattr(self, name) for name in names}
 
 
 RULE_NAMES: tuple[str, ...] = tuple(Rules.__slots__)
@@ -243,6 +253,16 @@ def check_share(name: str, value: Any) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
     if not is_number(value) or not 0 <= value <= 1:
         raise ConfigError(f"{name} must be a number from 0 to 1, got {value!r}")
+
+
+PASS_CUTS = tuple(sorted([0.5, *((number + 0.5) / 100 for number in range(100))]))
+"""The cuts on P(pass): half hundredths, on which no P of two decimals lies, and .5."""
+
+
+def check_cut(value: Any) -> None:
+    """Raise ConfigError unless the value is a cut on P(pass), or None."""
+    if value is not None and not (is_number(value) and value in PASS_CUTS):
+        raise ConfigError(f"pass_prob_at must be 0.5 or a half hundredth from 0.005 to 0.995, as 0.655, got {value!r}")
 
 
 def check_samples(samples: Any, name: str = "samples") -> int:
@@ -358,8 +378,9 @@ class Options:
         """Options that a function takes as ``**options``; TypeError for others."""
         unknown = [name for name in options if name not in Options.__slots__]
         if unknown:
-            text = f"{function}() got unexpected arguments: {listed(unknown)}; allowed: {', '.join(Options.__slots__)}"
-            raise TypeError(text)
+            raise TypeError(
+                f"{function}() got unexpected arguments: {listed(unknown)}; allowed: {', '.join(Options.__slots__)}"
+            )
         return cls(**options)
 
     def since(self, began: float) -> Self:
@@ -384,8 +405,10 @@ class Options:
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:
-            fact = "refresh (call the judges again) and offline (make no calls) contradict each other"
-            raise ConfigError(f"{fact}; pass only one of them")
+            raise ConfigError(
+                "refresh (call the judges again) and offline (make no calls) contradict each other; pass only one of "
+                "them"
+            )
 
 
 def _unix_time(stamp: Any) -> float:
@@ -399,8 +422,10 @@ def _unix_time(stamp: Any) -> float:
         if not math.isfinite(seconds):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        fact = f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: Unix seconds"
-        raise ConfigError(f"{fact}, a datetime, or a string such as 2026-01-31 or 2026-01-31T12:30") from None
+        raise ConfigError(
+            f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: Unix seconds, a datetime, "
+            "or a string such as 2026-01-31 or 2026-01-31T12:30"
+        ) from None
     return seconds
 
 
@@ -414,8 +439,9 @@ def shown_address(address: str) -> str:
     with contextlib.suppress(ValueError):  # brackets or a port that no address has
         parts = urlsplit(address)
         if parts.scheme not in ("postgresql", "postgres"):
-            text = f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
-            raise CacheError(text)
+            raise CacheError(
+                f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
+            )
         where = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
         return f"postgresql://{f'{parts.username}@' if parts.username else ''}{where}{parts.path}"
     raise CacheError("the address of the reply store cannot be read; expected postgresql://user@host:port/database")

@@ -194,8 +194,10 @@ def _work(
     asked = known_spec(evaluation.spec, "sampling again")
     if len({*asked.counts}) > 1:
         pairs = ", ".join(f"{judge.name} {n}" for judge, n in zip(asked.judges, asked.counts, strict=True))
-        fact = f"sampling again needs as many samples of each judge, and they give {pairs}"
-        raise ConfigError(f"{fact}; evaluate with samples={asked.samples} (--samples), or with one of them")
+        raise ConfigError(
+            f"sampling again needs as many samples of each judge, and they give {pairs}; evaluate with "
+            f"samples={asked.samples} (--samples), or with one of them"
+        )
     spec = replace(asked.with_samples(2 * asked.counts[0]), exact=exact)
     if criteria is not None and not spec.is_grouped:
         rubric = asked.rubric.edit(criteria=[asked.rubric.criterion(name) for name in dict.fromkeys(criteria)])

@@ -218,8 +218,10 @@ def _pattern(text: str) -> str:
         advice = (
             "; to forbid a text, begin with \\A, as in (?s)\\A(?!.*text)" if "(?!" in text or "(?<!" in text else ""
         )
-        texts = "every text that evalkit tries, its own words too"
-        raise ValueError(f"this pattern matches {texts}; give a pattern that some answers do not match{advice}")
+        raise ValueError(
+            "this pattern matches every text that evalkit tries, its own words too; give a pattern that some answers "
+            f"do not match{advice}"
+        )
     return text
 
 
@@ -235,8 +237,9 @@ def _schema(given: Mapping[str, Any], folder: Path) -> Any:
         import jsonschema
         from referencing import Registry
     except ImportError:
-        text = f"json_schema needs the package jsonschema: {advise_extra('gate')}, or use regex or must_contain"
-        raise MissingExtraError(text) from None
+        raise MissingExtraError(
+            f"json_schema needs the package jsonschema: {advise_extra('gate')}, or use regex or must_contain"
+        ) from None
     schema, file = given.get("schema"), given.get("schema_file")
     try:
         if file is not None:
@@ -253,8 +256,9 @@ def _schema(given: Mapping[str, Any], folder: Path) -> Any:
         if accepts_all(compiled.is_valid):
             words = _unknown_words(compiled)
             unknown = f"; it does not know {words}" if words else ""
-            values = "null, {}, [], 0, a text and true"
-            raise ValueError(f"this JSON schema accepts {values}; use at least {{type: object}}{unknown}")
+            raise ValueError(
+                f"this JSON schema accepts null, {{}}, [], 0, a text and true; use at least {{type: object}}{unknown}"
+            )
     except OSError as problem:
         raise ConfigError(f"{file} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     except (ValueError, TypeError, jsonschema.SchemaError, RecursionError) as problem:

@@ -151,8 +151,9 @@ class Expected(_WithChecks):
         if self.type in CHECKS:
             fields = (*JudgeFields.model_fields, "min_score", "min_points", "rubric", "criteria", "rubric_version")
             if judged := [name for name in fields if getattr(self, name) is not None]:
-                fact = f"{self.type} is a check without a judge"
-                raise ValueError(f"{fact}; omit {listed(judged)}, which only a judge metric can have")
+                raise ValueError(
+                    f"{self.type} is a check without a judge; omit {listed(judged)}, which only a judge metric can have"
+                )
             if len(given.keys() & allowed.keys()) != 1:
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
         if self.type == CRITERIA and (self.min_points is None or self.min_score is not None):
@@ -250,12 +251,15 @@ class GateConfig(_Strict):
     def _judged(self) -> GateConfig:
         judged = {expected.type for test in self.tests for expected in test.expected} - set(CHECKS)
         if (self.suite or self.baseline is not None) and not judged:
-            fact = "suite and baseline need a test with a judge metric, but no test has one"
-            raise ValueError(f"{fact}; omit them or add such a test")
+            raise ValueError(
+                "suite and baseline need a test with a judge metric, but no test has one; omit them or add such a test"
+            )
         for gate in self.suite:
             if gate.type is not None and gate.type not in judged:
-                fact = f"suite sets a bound for {gate.type!r}, but no test expects this metric"
-                raise ValueError(f"{fact}; the tests expect {', '.join(sorted(judged))}")
+                raise ValueError(
+                    f"suite sets a bound for {gate.type!r}, but no test expects this metric; the tests expect "
+                    f"{', '.join(sorted(judged))}"
+                )
         return self
 
 
@@ -316,8 +320,9 @@ def _read(path: Path) -> Any:
     except OSError as problem:
         raise ConfigError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     except orjson.JSONDecodeError as problem:
-        where = f"line {problem.lineno}, column {problem.colno}"
-        raise ConfigError(f"{path}: invalid JSON at {where}: {problem.msg}") from None
+        raise ConfigError(
+            f"{path}: invalid JSON at line {problem.lineno}, column {problem.colno}: {problem.msg}"
+        ) from None
     except RubricError as problem:
         raise ConfigError(_DUPLICATE.sub(r"(duplicate key '\1'; keep one)", str(problem))) from None
 

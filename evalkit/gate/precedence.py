@@ -67,8 +67,10 @@ class GateOptions(Options):
     def __post_init__(self) -> None:
         Options.__post_init__(self)
         if self.drift and (not isinstance(self.refresh, float) or self.refresh > time.time()):
-            fact = "drift compares replies from before and after a date"
-            raise ConfigError(f"{fact}: pass a date in the past, such as --drift 2026-01-31 (refresh='2026-01-31')")
+            raise ConfigError(
+                "drift compares replies from before and after a date: pass a date in the past, such as --drift "
+                "2026-01-31 (refresh='2026-01-31')"
+            )
 
     def flag(self, name: str) -> str:
         """A flag of ``evalkit ci``, as messages show it."""
@@ -166,13 +168,15 @@ class Resolver:
             except EvalkitError as problem:
                 if str(problem).startswith(("flag ", "variable ")):  # the file is not to blame
                     raise
-                text = f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
-                raise ConfigError(text) from None
+                raise ConfigError(
+                    f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
+                ) from None
         names = self._resolved[known].spec.rubric.names
         if unknown := [name for name in expected.with_floors if name not in names]:
-            where = f"{place_of(self._config, test)}, test {test!r}, {expected.type}"
-            fact = f"min_score names the criterion {unknown[0]!r}, which the rubric does not have"
-            raise ConfigError(f"{where}: {fact}; {guess(unknown[0], names)}allowed: {listed(names)}")
+            raise ConfigError(
+                f"{place_of(self._config, test)}, test {test!r}, {expected.type}: min_score names the criterion "
+                f"{unknown[0]!r}, which the rubric does not have; {guess(unknown[0], names)}allowed: {listed(names)}"
+            )
         return self._resolved[known]
 
     def _resolve(self, expected: Expected, places: list[Place]) -> Resolved:
@@ -180,8 +184,10 @@ class Resolver:
         settings = Settings.of(*places, *named_by(self.profile), ("default", default))
         rubric, version_source = self._rubric(expected.rubric_id, settings)
         if expected.type == CRITERIA and not rubric.has_requirements:
-            fact = f"rubric {rubric.id!r} does not judge whether a requirement is true of the answer"
-            raise ConfigError(f"{fact}; use requirement, or a rubric of one criterion with this input")
+            raise ConfigError(
+                f"rubric {rubric.id!r} does not judge whether a requirement is true of the answer; use requirement, or "
+                "a rubric of one criterion with this input"
+            )
         if self.options.profile is not None and self.profile is not None and self.profile.judges:
             places = places[:1]  # only a flag changes the judges of a profile that a flag names
         named = named_judges(places, self.profile, self.options.flag)
@@ -221,7 +227,7 @@ def _refuse_others(settings: Settings, judges: Sequence[Judge], options: GateOpt
         return
     flag = options.flag("judge")
     whom, judge = ("none of them", "fake:strict") if provider == "fake" else ("one judge", f"{provider}:MODEL")
-    shown = f"{settings.source('judge')}: judge {text!r}"
-    fact = f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}"
-    ways = f"to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
-    raise ConfigError(f"{fact}; {ways}")
+    raise ConfigError(
+        f"{settings.source('judge')}: judge {text!r} calls only judges of {provider!r}, but the judges include "
+        f"{listed(others)}; to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
+    )

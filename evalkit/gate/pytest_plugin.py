@@ -226,5 +226,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     from evalkit.core.formatting import money
 
     cost = money(None if tally["n_unpriced"] else tally["cost_usd"], "price unknown")
-    counts = f"{tally['checks']:.0f} checks, {tally['judgments']:.0f} judged, {tally['live']:.0f} of them live"
-    terminalreporter.write_line(f"verdict: {counts} ({cost})")
+    terminalreporter.write_line(
+        f"verdict: {tally['checks']:.0f} checks, {tally['judgments']:.0f} judged, {tally['live']:.0f} of them live "
+        f"({cost})"
+    )

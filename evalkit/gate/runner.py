@@ -568,13 +568,16 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
         try:
             check_ready(judge)
         except JudgeError as problem:
-            variable = f"name another variable with {options.flag('judge-api-key-env')}"
-            way = f"use recorded and cached judgments with {options.flag('judge')} none"
-            raise ConfigError(f"{problem.fact}; set it, {variable}, or {way}") from None
+            raise ConfigError(
+                f"{problem.fact}; set it, name another variable with {options.flag('judge-api-key-env')}, or use "
+                f"recorded and cached judgments with {options.flag('judge')} none"
+            ) from None
         if options.budget_usd is not None and price_of(judge) is None:
-            fact = f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced"
-            form = "price: [US$ per million prompt tokens, per million completion tokens]"
-            raise ConfigError(f"{fact}; give it in a profile ({form}) or omit the budget")
+            raise ConfigError(
+                f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced; "
+                "give it in a profile (price: [US$ per million prompt tokens, per million completion tokens]) or omit "
+                "the budget"
+            )
 
 
 def judged(

@@ -78,8 +78,10 @@ def to_traces(
     if isinstance(judgments, Evaluation) and "of_item" in judgments.items and "of_item" not in frame:
         by_item = _by_own_item(judgments.items, by_item)  # the items bring criteria
     if missing := sorted(set(by_item) - set(frame["item_id"])):
-        fact = f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r})"
-        raise InputError(f"{fact}; pass all items that were judged, and item_id= if their ids are in another column")
+        raise InputError(
+            f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r}); pass all "
+            "items that were judged, and item_id= if their ids are in another column"
+        )
     lines = [_line(row, by_item.get(row["item_id"], {}), inputs) for row in records(frame)]
     write_whole(path, lines)
     return len(lines)
@@ -112,15 +114,19 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         for rubric, raw in (trace.recorded or {}).items():
             samples = raw.get("samples") if isinstance(raw, Mapping) else None
             if not isinstance(samples, list):
-                where = f"{path}, line {trace.line}: meta.verdict.judge.{rubric}"
-                raise InputError(f"{where}: expected a mapping with a list of samples; record the trace again")
+                raise InputError(
+                    f"{path}, line {trace.line}: meta.verdict.judge.{rubric}: expected a mapping with a list of "
+                    "samples; record the trace again"
+                )
             counts = {"n_samples": len(samples), "n_scored": len([one for one in samples if one is not None])}
             recorded.append({"item_id": name, "rubric": rubric, **dict(raw), **counts})
     items = pd.DataFrame(rows)
     duplicates = items.loc[items["item_id"].duplicated(), "item_id"]
     if len(duplicates):
-        fact = f"{path}: several lines have request_id {duplicates.iloc[0]!r}"
-        raise InputError(f"{fact}; give each repeat of a trace a different 'attempt'")
+        raise InputError(
+            f"{path}: several lines have request_id {duplicates.iloc[0]!r}; give each repeat of a trace a different "
+            "'attempt'"
+        )
     return items, pd.DataFrame(recorded, columns=list(_RECORDED))
 
 
@@ -157,8 +163,9 @@ def _judgments_by_item(
     else:
         table = check(judgments, "judgments", need=_NEED)
         if table.duplicated(["rubric", "item_id", "criterion", "judge", "order", "sample"]).any():
-            fact = "the judgments table has duplicate rows, or rows of two rubric versions"
-            raise InputError(f"{fact}; keep the rows of one version")
+            raise InputError(
+                "the judgments table has duplicate rows, or rows of two rubric versions; keep the rows of one version"
+            )
         names = table[["rubric", "rubric_version"]].drop_duplicates().astype(str)
         parts = [
             (table[(table["rubric"] == one).to_numpy()], load_rubric(f"{one}@{version}"), Rules())

@@ -119,8 +119,10 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     if empty:
-        fact = f"{path} has no traces; write one trace per line, as JSON with schema_version 1"
-        raise InputError(f"{fact}, type verdict.trace, prompt and response (or meta.inputs)")
+        raise InputError(
+            f"{path} has no traces; write one trace per line, as JSON with schema_version 1, type verdict.trace, "
+            "prompt and response (or meta.inputs)"
+        )
 
 
 def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
@@ -137,8 +139,10 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     except (RecursionError, orjson.JSONDecodeError) as problem:
         if isinstance(problem, orjson.JSONDecodeError) and "depth" not in problem.msg:
             raise InputError(f"{where}: invalid JSON at column {problem.colno}: {problem.msg}") from None
-        fact = f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep"
-        raise InputError(f"{fact}; flatten it (only meta may be nested, and not that deep)") from None
+        raise InputError(
+            f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep; flatten it (only meta may be nested, "
+            "and not that deep)"
+        ) from None
     except DuplicateKeyError as problem:
         raise InputError(f"{where}: {problem}; keep one") from None
     inputs = _inputs(given.meta.get("inputs"), where)
@@ -156,8 +160,9 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):
-        text = f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
-        raise InputError(text)
+        raise InputError(
+            f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
+        )
     context = [given.context] if isinstance(given.context, str) else given.context
     try:
         prompt, texts, answer, inputs, own = canonical([given.prompt, context, answer, inputs, given.criteria])
@@ -168,8 +173,10 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     for name, (field, value) in fields.items():
         by_name = (inputs or {}).get(name)
         if None not in (by_name, value) and value not in (by_name, [by_name]):
-            fact = f"{where}: meta.inputs.{name} differs from the trace's {field}, so what is judged is unclear"
-            raise InputError(f"{fact}; keep one of them")
+            raise InputError(
+                f"{where}: meta.inputs.{name} differs from the trace's {field}, so what is judged is unclear; keep one "
+                "of them"
+            )
     item = given.meta.get("item")
     extra = (item if isinstance(item, dict) else {}) | ({} if own is None else {"criteria": own})
     return Trace(
@@ -182,8 +189,10 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
 def _inputs(value: Any, where: str) -> dict[str, Any] | None:
     """The inputs by name in a trace's `meta`, without those that are null; None if there are none."""
     if value is not None and not isinstance(value, dict):
-        fact = f"{where}: meta.inputs: expected a mapping from input to value, got {type(value).__name__}"
-        raise InputError(f"{fact}; name each input of the rubric")
+        raise InputError(
+            f"{where}: meta.inputs: expected a mapping from input to value, got {type(value).__name__}; name each "
+            "input of the rubric"
+        )
     return {name: content for name, content in (value or {}).items() if content is not None} or None
 
 

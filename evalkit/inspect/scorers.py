@@ -174,8 +174,10 @@ def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options
     if lost := {*inputs} - {*spec.rubric.input_names}:
         raise ConfigError(f"inputs= maps {listed(lost)}, but in Inspect a sample has one requirement; make one of each")
     if spec.rubric.mode == "pairwise":
-        fact = "compares two answers, but Inspect scores one model at a time"
-        raise ConfigError(f"rubric {spec.rubric.id!r} {fact}; use a pointwise rubric")
+        raise ConfigError(
+            f"rubric {spec.rubric.id!r} compares two answers, but Inspect scores one model at a time; use a pointwise "
+            "rubric"
+        )
     check_rubric(spec.rubric)
     try_rules(spec)
     for judge in () if options.offline else spec.judges:

@@ -206,8 +206,10 @@ def _number(value: Any, name: str) -> float:
     try:
         return math.nan if value is None else float(value)
     except (TypeError, ValueError):
-        fact = f"metric {name!r} gave {type(value).__name__} for an answer, but `lighteval eval` needs one number"
-        raise ConfigError(f"{fact}; {_ANOTHER}") from None
+        raise ConfigError(
+            f"metric {name!r} gave {type(value).__name__} for an answer, but `lighteval eval` needs one number; "
+            f"{_ANOTHER}"
+        ) from None
 
 
 _RENAMED = {"frequence_penalty": "frequency_penalty", "log_probs": "logprobs"}

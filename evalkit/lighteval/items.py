@@ -45,8 +45,10 @@ def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
         When there are not as many responses as documents.
     """
     if len(responses) != len(docs):
-        found = f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}"
-        raise InputError(f"got {found}; pass one response per document")
+        raise InputError(
+            f"got {counted(len(responses), 'response')} for {counted(len(docs), 'document')}; pass one response per "
+            "document"
+        )
     return [answer_of(response) for response in responses]
 
 
@@ -108,8 +110,10 @@ def _where(doc: Any) -> str:
 
 def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
     if lacking := [name for name in rubric.required_inputs if name not in row]:
-        advice = f"put it into doc.specific (it has {listed(doc.specific or {})}), or pass fields="
-        raise InputError(f"{_where(doc)}: rubric {rubric.id!r} needs {listed(lacking)}; {advice}")
+        raise InputError(
+            f"{_where(doc)}: rubric {rubric.id!r} needs {listed(lacking)}; put it into doc.specific (it has "
+            f"{listed(doc.specific or {})}), or pass fields="
+        )
 
 
 def _input(doc: Any, name: str, fields: Fields) -> Any:
@@ -182,8 +186,9 @@ def _made(function: Callable[[Any], Any], doc: Any, name: str) -> Any:
     try:
         value = function(doc)
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
-        said = f"the function in fields= for input {name!r} raised {type(problem).__name__}: {problem}"
-        raise InputError(f"{_where(doc)}: {said}") from problem
+        raise InputError(
+            f"{_where(doc)}: the function in fields= for input {name!r} raised {type(problem).__name__}: {problem}"
+        ) from problem
     return None if is_missing(value) else value
 
 

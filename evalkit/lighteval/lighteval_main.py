@@ -44,8 +44,9 @@ def launch(args: Sequence[str]) -> int:
         Before LightEval is loaded: for invalid variables, or if LightEval is not installed.
     """
     if importlib.util.find_spec("lighteval") is None:
-        advice = f"install torch first, on its own, then {advise_extra('lighteval')}"
-        raise MissingExtraError(f"LightEval is not installed; {advice}")
+        raise MissingExtraError(
+            f"LightEval is not installed; install torch first, on its own, then {advise_extra('lighteval')}"
+        )
     settle_environment(os.environ)
     from evalkit.lighteval.patches import REUSE_ANSWERS, prepare
 

@@ -183,8 +183,9 @@ def run_lighteval(
     """
     if max_samples is not None and max_samples < 1:
         # LightEval takes 0 for no limit
-        text = f"max_samples must be a whole number ≥ 1, not {max_samples!r}; leave it out for all documents"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"max_samples must be a whole number ≥ 1, not {max_samples!r}; leave it out for all documents"
+        )
     place = _place(folder)
     scoring = _scoring(scoring_mode, scoring_config, profile, place)
     bound = bindings if bindings is None or isinstance(bindings, TaskBindings) else TaskBindings.of(bindings)

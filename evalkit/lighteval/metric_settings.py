@@ -201,21 +201,24 @@ def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
         return own, "task"
     named = profile.load()
     if named.id != own.id:
-        fact = f"is for rubric {named.id}@{named.version}, but the metric uses rubric {own.id}@{own.version}"
-        advice = "choose a profile for the metric's rubric, or one without a rubric"
-        raise ConfigError(f"profile {profile.profile!r} {fact}; {advice}")
+        raise ConfigError(
+            f"profile {profile.profile!r} is for rubric {named.id}@{named.version}, but the metric uses rubric "
+            f"{own.id}@{own.version}; choose a profile for the metric's rubric, or one without a rubric"
+        )
     return named, "profile"
 
 
 def _check_judges(judges: list[Judge], settings: Settings, scoring: Scoring, profile: Profile | None) -> None:
     if not judges:
-        fact = "no judge is named; name one in EVALUATOR_SCORING_CONFIG"
-        raise ConfigError(f"{fact} (judges), in a profile, or in the metric (judges=)")
+        raise ConfigError(
+            "no judge is named; name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or in the metric (judges=)"
+        )
     place = {"config": "the scoring config", "task": "the task"}.get(settings.source("judges"))
     scoring.check_number(len(judges), place or f"profile {profile and profile.profile!r}")
     if not any(judge.weight > 0 for judge in judges):
-        text = "no answer would have a score, because all judges have weight 0; give a judge a weight above 0"
-        raise ConfigError(text)
+        raise ConfigError(
+            "no answer would have a score, because all judges have weight 0; give a judge a weight above 0"
+        )
 
 
 def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> Template:

@@ -46,8 +46,10 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
     for where, load in modules:
         for task in _table(where, load, given):
             if task.name in origin:
-                advice = "task names must be unique: remove one of the plugins, or rename its task"
-                raise ConfigError(f"the task {task.name!r} comes from {origin[task.name]} and from {where}; {advice}")
+                raise ConfigError(
+                    f"the task {task.name!r} comes from {origin[task.name]} and from {where}; task names must be "
+                    "unique: remove one of the plugins, or rename its task"
+                )
             origin[task.name] = where
             tasks.append(task)
     return tasks
@@ -60,8 +62,10 @@ def _refuse_two_versions(bindings: TaskBindings) -> None:
             paths.setdefault(binding.plugin, {})[binding.plugin_path] = f"{task} → {binding.plugin_version}"
     for plugin, found in paths.items():
         if len(found) > 1:
-            used = f"its tasks use {len(found)} ({'; '.join(found.values())}); choose one version for all of them"
-            raise ConfigError(f"a run can use only one version of plugin {plugin!r}, but {used}")
+            raise ConfigError(
+                f"a run can use only one version of plugin {plugin!r}, but its tasks use {len(found)} "
+                f"({'; '.join(found.values())}); choose one version for all of them"
+            )
 
 
 def _table(where: str, load: Any, bindings: TaskBindings) -> list[Any]:

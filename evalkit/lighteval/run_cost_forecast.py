@@ -210,8 +210,10 @@ def plan_run(
         unknown += [criteria_note] if n_criteria is None else []
         unknown += [] if settings["judges"] else ["no judge is named; it needs judges of its own"]
         if not settings["judges"] and _is_own(task) and _OWN_RUBRICS.get(task.copy_of or task.task):
-            fact = f"task {task.task!r}: no judge is named"
-            raise ConfigError(f"{fact}; list judges in the scoring config, or name a profile that has them")
+            raise ConfigError(
+                f"task {task.task!r}: no judge is named; list judges in the scoring config, or name a profile that has "
+                "them"
+            )
         note = "; ".join(unknown or filter(None, [items_note, criteria_note]))
         per_call = settings["criteria_per_call"]
         tasks.append(TaskPlan(task.task, n_items, n_criteria, judges, samples, note, per_call))

@@ -52,8 +52,9 @@ def plot_calibration(calibration: Calibration | PassProbabilities, *, theme: The
     'People and calibrated scores by raw score.'
     """
     if not hasattr(calibration, "points"):
-        fact = "plot_calibration takes what calibrate or pass_probabilities returned"
-        raise InputError(f"{fact}, not {type(calibration).__name__}")
+        raise InputError(
+            f"plot_calibration takes what calibrate or pass_probabilities returned, not {type(calibration).__name__}"
+        )
     is_map = isinstance(calibration, Calibration)
     what = calibration.figure if isinstance(calibration, Calibration) else "pass_prob"
     table, points = calibration.table, calibration.points

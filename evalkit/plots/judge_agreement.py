@@ -90,8 +90,12 @@ def _agreement(criterion: str, rows: pd.DataFrame, columns: int) -> Panel:
         names = [f"{short(name, among=judges)}  {number}" for name, number in zip(judges, numbers, strict=True)]
         paint_matrix(axes, palette, cells, names, numbers)
 
-    title = f"{short(criterion, 24 if columns == 2 else 44)}: share of equal labels, 0-1"
-    return Panel(title, paint, f"{criterion}: {alt}", 0.8 + 0.52 * len(judges))
+    return Panel(
+        f"{short(criterion, 24 if columns == 2 else 44)}: share of equal labels, 0-1",
+        paint,
+        f"{criterion}: {alt}",
+        0.8 + 0.52 * len(judges),
+    )
 
 
 def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme: Theme = "auto") -> Picture:
@@ -196,8 +200,12 @@ def _scatter(criterion: str, spread: Floats, error: Floats, units: Any, n_items:
         axes.set_ylabel("error of the jury, 0-1")
         grid(axes, palette)
 
-    alt = f"{criterion}, {coverage}: {'; '.join(parts)}; dashed lines are mean errors, numbers count items"
-    return Panel("\n".join([f"{short(criterion, 40)}, {coverage}", *parts]), paint, alt, 3.3)
+    return Panel(
+        "\n".join([f"{short(criterion, 40)}, {coverage}", *parts]),
+        paint,
+        f"{criterion}, {coverage}: {'; '.join(parts)}; dashed lines are mean errors, numbers count items",
+        3.3,
+    )
 
 
 Measure = Literal["accuracy", "kappa", "quadratic_kappa", "spearman", "pearson"]
@@ -248,9 +256,14 @@ def plot_cost(
     notes = [f"{why}: {', '.join(table.loc[rows, 'name'].unique())}" for why, rows in missing.items() if rows.any()]
     nothing = "; ".join(notes) or "no judge was compared with people"
     compared, labelled = int(known["n_compared"].sum()), int(known["n_labelled"].sum())
-    subtitle = f"{compared} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria"
-    title = f"Cost and agreement with people ({measure.replace('_', ' ')})"
-    return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
+    return frame(
+        f"Cost and agreement with people ({measure.replace('_', ' ')})",
+        f"{compared} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria",
+        panels,
+        theme=theme,
+        nothing=nothing,
+        notes=notes,
+    )
 
 
 def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) -> pd.DataFrame:
@@ -260,8 +273,9 @@ def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) ->
         return evaluations.assign(name=evaluations["judge"].astype("str"))
     named = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not named:
-        text = "plot_cost got no evaluation; pass one, a mapping from names to evaluations, or a table of ek.align"
-        raise InputError(text)
+        raise InputError(
+            "plot_cost got no evaluation; pass one, a mapping from names to evaluations, or a table of ek.align"
+        )
     return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 
 
@@ -315,8 +329,9 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         grid(axes, palette)
 
-    title = f"{short(criterion, 40)}, with 95 % intervals"
-    return Panel(title, paint, f"{criterion}: {alt}", max(3.0, 1.0 + 0.24 * len(lines)))
+    return Panel(
+        f"{short(criterion, 40)}, with 95 % intervals", paint, f"{criterion}: {alt}", max(3.0, 1.0 + 0.24 * len(lines))
+    )
 
 
 def _apart(costs: Floats, step: float) -> Floats:

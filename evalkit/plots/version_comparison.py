@@ -156,7 +156,8 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
             mark_interval(axes, at, (middle, low, high), palette.ink, "D", palette.ink if clear else palette.paper)
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
-        label = "difference of mean scores, after − before, on 0-1, with 95 % interval\n(filled: it excludes 0)"
-        axes.set_xlabel(label)
+        axes.set_xlabel(
+            "difference of mean scores, after − before, on 0-1, with 95 % interval\n(filled: it excludes 0)"
+        )
 
     return rows_panel("Difference of means", paint, names, [figure(*line, digits=3) for line in values])

@@ -37,10 +37,11 @@ def _read(rows: Any) -> list[Any]:
             about["at"] = annotation.get("updated_at") or annotation.get("created_at")
             answers += [about | answer for answer in _answers(annotation)]
     if n_unseen:
-        fact = (
-            f"{counted(n_unseen, 'annotation')} made from predictions of a model, which no person looked at, left out"
+        warnings.warn(
+            f"{counted(n_unseen, 'annotation')} made from predictions of a model, which no person looked at, left out",
+            EvalkitWarning,
+            stacklevel=4,
         )
-        warnings.warn(fact, EvalkitWarning, stacklevel=4)
     return answers
 
 

@@ -67,8 +67,10 @@ def _spans(row: Any) -> Iterator[Span]:
         for names in (("traceId", "trace_id"), ("spanId", "span_id"), ("parentSpanId", "parent_id"))
     )
     if not trace:
-        fact = f"the span {row.get('name', row.get('attributes'))!r:.60} has no trace id, by which spans become items"
-        raise InputError(f"{fact}; write it as traceId, trace_id or context.trace_id, one for each trace")
+        raise InputError(
+            f"the span {row.get('name', row.get('attributes'))!r:.60} has no trace id, by which spans become items; "
+            "write it as traceId, trace_id or context.trace_id, one for each trace"
+        )
     start = str(row.get("startTimeUnixNano") or row.get("start_time") or "")
     parent = parent or str(row.get("parent_span_id") or "")
     yield Span(trace, (len(start) if start.isdigit() else 0, start), dict(attributes), span, parent)
@@ -150,6 +152,10 @@ def with_messages(items: list[dict[str, Any] | None], advice: str) -> list[dict[
     if not with_any:
         raise InputError(f"no span has messages; {advice}")
     if n_lost := len(items) - len(with_any):
-        fact = f"{counted(n_lost, 'trace')} of {len(items)} left out: no span of theirs has messages"
-        warnings.warn(f"{fact}; if one should, {advice}", EvalkitWarning, stacklevel=4)
+        warnings.warn(
+            f"{counted(n_lost, 'trace')} of {len(items)} left out: no span of theirs has messages; if one should, "
+            f"{advice}",
+            EvalkitWarning,
+            stacklevel=4,
+        )
     return with_any

@@ -145,19 +145,24 @@ class Criterion(FileModel):
         for example in examples:
             wrong = not {"inputs", "label"} <= set(example) <= {"item_id", "inputs", "label"}
             if wrong or not isinstance(example["inputs"], Mapping):
-                fact = "an example needs a mapping 'inputs' and a 'label', and may have an 'item_id'"
-                raise ValueError(f"{fact}; got {listed(example)}")
+                raise ValueError(
+                    "an example needs a mapping 'inputs' and a 'label', and may have an 'item_id'; got "
+                    f"{listed(example)}"
+                )
         return examples
 
     @model_validator(mode="after")
     def _check_whole(self) -> Criterion:
         if self.critical and not self.scale.has_rule:
-            text = f"criterion {self.name!r} is critical and therefore needs a pass rule (pass_at or pass_if)"
-            raise ValueError(text)
+            raise ValueError(
+                f"criterion {self.name!r} is critical and therefore needs a pass rule (pass_at or pass_if)"
+            )
         for example in self.examples:
             if self.scale.code(example["label"]) is None:
-                fact = f"criterion {self.name!r}: the label {example['label']!r} of an example is not on the scale"
-                raise ValueError(f"{fact}; allowed: {', '.join(self.scale.labels)}")
+                raise ValueError(
+                    f"criterion {self.name!r}: the label {example['label']!r} of an example is not on the scale; "
+                    f"allowed: {', '.join(self.scale.labels)}"
+                )
         return self
 
     def to_dict(self) -> dict[str, Any]:

@@ -79,7 +79,9 @@ def check_askable(criteria: Iterable[Criterion], judge: str) -> None:
         if scale.level == "interval":
             raise ConfigError(f"{who}: its scale is an interval, and decision models choose among 2 to {limit} levels")
         if len(scale) > limit:
-            fact = f"{who}: its scale has {len(scale)} levels, and a question has at most {limit}"
-            raise ConfigError(f"{fact}; merge some of them, or ask a chat model")
+            raise ConfigError(
+                f"{who}: its scale has {len(scale)} levels, and a question has at most {limit}; merge some of them, or "
+                "ask a chat model"
+            )
         if doubled := [text for text, n in Counter(level_texts(scale)).items() if n > 1]:
             raise RubricError(f"{who}: two of its levels have the description {listed(doubled)}; write them apart")

@@ -89,8 +89,9 @@ def shipped_folder(name: Literal["rubrics", "examples"]) -> Path:
     for place in places:
         if place.is_dir():
             return place
-    text = f"folder {' or '.join(map(str, places))}, which ships with evalkit, is missing; install evalkit again"
-    raise ConfigError(text)
+    raise ConfigError(
+        f"folder {' or '.join(map(str, places))}, which ships with evalkit, is missing; install evalkit again"
+    )
 
 
 def read_yaml(path: Path) -> Any:

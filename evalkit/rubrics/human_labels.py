@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_list_like
+from pandas.api.types import is_list_like, is_object_dtype
 
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
@@ -102,11 +102,15 @@ def extract_labels(
     for criterion, names in columns.items():
         given = [names] if isinstance(names, str) else list(names)
         if not all(isinstance(name, str) for name in given):
-            fact = f"labels= names no columns for criterion {criterion!r}, but {type(names).__name__}"
-            raise InputError(f"{fact}; expected {{criterion: [column, …]}}, or a table of labels")
+            raise InputError(
+                f"labels= names no columns for criterion {criterion!r}, but {type(names).__name__}; expected "
+                "{criterion: [column, …]}, or a table of labels"
+            )
         if len(set(given)) < len(given):
-            fact = f"labels= names a column twice for criterion {criterion!r}: {listed(given)}"
-            raise InputError(f"{fact}; name one column per annotator")
+            raise InputError(
+                f"labels= names a column twice for criterion {criterion!r}: {listed(given)}; name one column per "
+                "annotator"
+            )
         for name in given:
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; available: {listed(frame.columns, most=30)}")
@@ -189,8 +193,12 @@ def of_people(labels: pd.DataFrame) -> pd.DataFrame:
     is_decision = np.asarray(labels.get("source", pd.Series(dtype=str)) == "adjudicated", dtype=bool)
     if not is_decision.any():
         return labels
-    fact = f"{counted(int(is_decision.sum()), 'decision')} of a lead left out of the labels, as of no further person"
-    warnings.warn(f"{fact}; LabelPage.final_labels has them in place of what they decide", EvalkitWarning, stacklevel=3)
+    warnings.warn(
+        f"{counted(int(is_decision.sum()), 'decision')} of a lead left out of the labels, as of no further person; "
+        "LabelPage.final_labels has them in place of what they decide",
+        EvalkitWarning,
+        stacklevel=3,
+    )
     return labels[~is_decision]
 
 
@@ -289,9 +297,11 @@ def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, input
     is_other = (labels[TEXT_HASH].notna() & labels["label"].notna() & (now != labels[TEXT_HASH])).to_numpy()
     if is_other.any():
         which = listed(list(dict.fromkeys(labels["item_id"][is_other])), most=3)
-        fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now"
-        advice = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
-        _warn(fact, f" (rubric {rubric.id!r}, item {which}); {advice}")
+        _warn(
+            f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now",
+            f" (rubric {rubric.id!r}, item {which}); label them again, or count them nevertheless with "
+            f"labels.drop(columns={TEXT_HASH!r})",
+        )
     return labels[~is_other].drop(columns=TEXT_HASH)
 
 
@@ -316,7 +326,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
             "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
-    cells = labels.loc[:, ~labels.columns.duplicated() & (labels.dtypes == object).to_numpy()]
+    cells = labels.loc[:, ~labels.columns.duplicated() & labels.dtypes.map(is_object_dtype).to_numpy(bool)]
     for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in cells]:
         several = cells.loc[[is_list_like(cell) for cell in cells[name]], name]
         if len(several):

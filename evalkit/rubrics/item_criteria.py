@@ -118,24 +118,32 @@ class CriteriaForm:
         theirs = [*fields.values()] if isinstance(fields, Mapping) else [fields]
         ignored = self.ignore if isinstance(self.ignore, (list, tuple, set)) else [None]
         if not all(isinstance(name, str) for name in (self.column, *theirs, *ignored)) or len({*theirs}) < len(theirs):
-            fact = f"column={self.column!r}, fields={self.fields!r}, ignore={self.ignore!r}"
-            raise ConfigError(f"{fact}: expected texts, each once, as in fields={{'text': 'title'}}, ignore=['source']")
+            raise ConfigError(
+                f"column={self.column!r}, fields={self.fields!r}, ignore={self.ignore!r}: expected texts, each once, "
+                "as in fields={'text': 'title'}, ignore=['source']"
+            )
         if clash := sorted({*theirs} & {*self.ignore} if isinstance(fields, Mapping) else ()):
-            fact = f"fields= reads {listed(clash)}, which ignore= leaves out"
-            raise ConfigError(f"{fact}; drop it from one of them, and rename a column of the items of that name")
+            raise ConfigError(
+                f"fields= reads {listed(clash)}, which ignore= leaves out; drop it from one of them, and rename a "
+                "column of the items of that name"
+            )
         if isinstance(fields, str):
             find(fields, CRITERIA)
         elif unknown := [name for name in fields if name not in FIELDS]:
-            allowed = f"allowed: {listed(FIELDS)}, or the name of a reader ({listed(names(CRITERIA))})"
-            raise ConfigError(f"fields= names {listed(unknown)}; {guess(unknown[0], FIELDS)}{allowed}")
+            raise ConfigError(
+                f"fields= names {listed(unknown)}; {guess(unknown[0], FIELDS)}allowed: {listed(FIELDS)}, or the name "
+                f"of a reader ({listed(names(CRITERIA))})"
+            )
 
     @classmethod
     def of(cls, given: Any) -> CriteriaForm:
         """The form that `inputs` maps to ``criteria``: a column, or a mapping of this record's fields."""
         if isinstance(given, Mapping):
             if unknown := [name for name in given if name not in cls.__slots__]:
-                fact = f"inputs= has {listed(unknown)} for the criteria"
-                raise ConfigError(f"{fact}; {guess(unknown[0], cls.__slots__)}allowed: {listed(cls.__slots__)}")
+                raise ConfigError(
+                    f"inputs= has {listed(unknown)} for the criteria; {guess(unknown[0], cls.__slots__)}allowed: "
+                    f"{listed(cls.__slots__)}"
+                )
             return cls(**given)
         return cls() if given is None else cls(given)
 
@@ -158,8 +166,10 @@ def _read_by(reader: Reader, cell: Any) -> Any:
     except EvalkitError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        fact = f"the reader {reader.name!r} cannot read these criteria ({problem!r}): {str(cell)[:60]!r}"
-        raise InputError(f"{fact}; name the reader of their form, or their fields: {_ADVICE}") from problem
+        raise InputError(
+            f"the reader {reader.name!r} cannot read these criteria ({problem!r}): {str(cell)[:60]!r}; name the reader "
+            f"of their form, or their fields: {_ADVICE}"
+        ) from problem
 
 
 OWN_FORM = CriteriaForm()
@@ -367,9 +377,11 @@ def refuse_numbers_beside(
             continue
         if all(n == 1 and not _is_list(_from_text(cell)) for cell, n in cells):
             continue  # a number for an item
-        fact = f"the column {name!r} holds a number for each criterion, which nothing reads"
-        raise InputError(f"{fact}; if they are points, put them into the criteria, as in {{'text': …, 'points': 3}}; "
-                         f"if they are not, leave them out with ignore=[{name!r}]")  # fmt: skip
+        raise InputError(
+            f"the column {name!r} holds a number for each criterion, which nothing reads; if they are points, put them "
+            "into the criteria, as in {'text': …, 'points': 3}; if they are not, leave them out with "
+            f"ignore=[{name!r}]"
+        )  # fmt: skip
 
 
 def _numbers(cell: Any) -> list[Any]:
@@ -432,9 +444,11 @@ def _items_and_cells(items: ItemsLike, name: str, item_id: str | None) -> tuple[
     frame = as_frame(items)
     columns = [str(column) for column in frame.columns]
     if name not in columns:
-        fact = f"the items have no column {name!r} of criteria; {guess(name, columns)}"
-        advice = "name it, as in inputs={'criteria': 'rubric'}; if all items have the same criteria, write a rubric"
-        raise InputError(f"{fact}available: {listed(columns, most=30)}; {advice}")
+        raise InputError(
+            f"the items have no column {name!r} of criteria; {guess(name, columns)}available: "
+            f"{listed(columns, most=30)}; name it, as in inputs={{'criteria': 'rubric'}}; if all items have the same "
+            "criteria, write a rubric"
+        )
     if clashing := [column for column in _MADE if column in columns and column != name]:
         if "of_item" in clashing:
             raise InputError("these items have one row per criterion already (column of_item)")
@@ -493,8 +507,10 @@ def _value(cell: Any) -> Any:
     except (ValueError, RecursionError) as problem:
         if not _JSON.match(text):
             return _lines(written)
-        advice = "write them with json.dumps, each key once, or give a list"
-        raise InputError(f"its criteria look like JSON, but cannot be read: {problem}; {advice}") from None
+        raise InputError(
+            f"its criteria look like JSON, but cannot be read: {problem}; write them with json.dumps, each key once, "
+            "or give a list"
+        ) from None
 
 
 def _listed(value: Any) -> Any:
@@ -524,8 +540,10 @@ def _entries(value: Any) -> list[Any]:
         raise InputError(f"its criteria are of type {type(value).__name__}; give a list, JSON text or numbered lines")
     filled = {name: text for name, text in value.items() if not is_missing(text)}
     if odd := [name for name, text in filled.items() if not isinstance(text, str) or name in FIELDS]:
-        fact = f"its criteria are a mapping, but not from ids to texts: {odd[0]!r} is {str(filled[odd[0]])[:40]!r}"
-        raise InputError(f"{fact} (keys: {listed(filled)}); {_ADVICE}")
+        raise InputError(
+            f"its criteria are a mapping, but not from ids to texts: {odd[0]!r} is {str(filled[odd[0]])[:40]!r} (keys: "
+            f"{listed(filled)}); {_ADVICE}"
+        )
     return [{"id": name, "text": text} for name, text in filled.items()]
 
 
@@ -547,8 +565,10 @@ def _lines(text: str) -> list[str]:
             numbers.append(int(match[1] or -1))
             parts.append([line[match.end() :]])
         elif line.strip():
-            fact = f"its criteria are lines, but one has no number and is not indented ({line.strip()[:60]!r})"
-            raise InputError(f"{fact}; number it, indent what goes on, drop what is no criterion, or give a list")
+            raise InputError(
+                f"its criteria are lines, but one has no number and is not indented ({line.strip()[:60]!r}); number "
+                "it, indent what goes on, drop what is no criterion, or give a list"
+            )
     pieces, numbered = ["\n".join(lines).strip() for lines in parts], {*numbers}
     for number, piece in zip(numbers, pieces, strict=True):
         if number > 0 and number + 1 not in numbered and re.search(rf"\s\(?{number + 1}[.):]\s", piece):
@@ -565,8 +585,10 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
     where = f"criterion {id_text(fields['id'])}" if "id" in fields else f"criterion {number}"
     if unread := [name for name in fields if name not in FIELDS]:
         first = f"{unread[0]!r} ({str(fields[unread[0]])[:40]!r})"
-        fact = f"{where} has fields that nothing reads: {', '.join([first, *map(repr, unread[1:])])}"
-        raise InputError(f"{fact}; {_ADVICE}; leave out what does not count, as in ignore={[*map(str, unread)]}")
+        raise InputError(
+            f"{where} has fields that nothing reads: {', '.join([first, *map(repr, unread[1:])])}; {_ADVICE}; leave "
+            f"out what does not count, as in ignore={[*map(str, unread)]}"
+        )
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where} has no text (fields: {listed(members, most=12)}); {_ADVICE}")
@@ -576,9 +598,11 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
     points = fields.get("points")
     mark = None if points is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
     if mark and mark["bare"] != str(number):  # [1], [2] … number them
-        fact = f"{where} has no points, but its text has what may be its points ({statement[:60]!r})"
-        advice = f"if they are text, give {{'text': {statement[:20]!r}…, 'points': 1}}"
-        raise InputError(f"{fact}; give them as the field points, without them in the text; {advice}")
+        raise InputError(
+            f"{where} has no points, but its text has what may be its points ({statement[:60]!r}); give them as the "
+            f"field points, without them in the text; if they are text, give {{'text': {statement[:20]!r}…, 'points': "
+            "1}"
+        )
     for field in ("id", "axis", "parent"):
         if isinstance(fields.get(field), (Mapping, list)):
             raise InputError(f"{where} has {field} {fields[field]!r}; give a text or a number")

@@ -116,8 +116,10 @@ def load_labels(
         refuse_doubles(plain[plain["label"].notna()], LABEL_KEY, "labels")
         answers = records(plain)
     else:
-        fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
-        raise InputError(f"{fact}; allowed: {_FORMS}")
+        raise InputError(
+            f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)}); allowed: "
+            f"{_FORMS}"
+        )
     try:
         labels = _table(answers, scales, criterion_of, where)
         return labels if scales is None else as_worded(labels, scales)
@@ -135,14 +137,20 @@ def _of_tool(reader: Reader, rows: list[_Row], name: str | None, where: str, wan
         raise InputError(f"{where}: {problem}") from None
     questions = {answer["criterion"]: None for answer in answers if wanted is not None}
     if others := [question for question in questions if question not in (wanted or ())]:
-        fact = f"{where}: questions that are no criterion of the rubric, left out: {listed(others)}"
-        warnings.warn(f"{fact}; criteria={{'question': 'criterion'}} reads them", EvalkitWarning, stacklevel=4)
+        warnings.warn(
+            f"{where}: questions that are no criterion of the rubric, left out: {listed(others)}; "
+            "criteria={'question': 'criterion'} reads them",
+            EvalkitWarning,
+            stacklevel=4,
+        )
     for answer in answers:
         fields = answer["fields"]
         item_id = canonical(fields.get(name or "item_id", None if name else answer["id"]))
         if item_id is None or isinstance(item_id, (list, dict)):
-            fact = f"an item has no id in the field {name or 'item_id'!r}; it has {listed(fields, most=20)}"
-            raise InputError(f"{where}: {fact}; pass item_id= with the field that has it")
+            raise InputError(
+                f"{where}: an item has no id in the field {name or 'item_id'!r}; it has {listed(fields, most=20)}; "
+                "pass item_id= with the field that has it"
+            )
         person = "people" if is_missing(answer["annotator"]) else str(answer["annotator"])
         contents = sorted((key, str(value)) for key, value in fields.items() if value not in (None, ""))
         yield answer | {"item_id": str(item_id), "annotator": person, "shown": contents}
@@ -215,8 +223,10 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})
-        fact = f"{where} has labels for {listed(questions)}, and none for {listed(criterion_of or ())}"
-        raise InputError(f"{fact}; say what they are for, as in criteria={{{questions[0]!r}: 'criterion'}}")
+        raise InputError(
+            f"{where} has labels for {listed(questions)}, and none for {listed(criterion_of or ())}; say what they are "
+            f"for, as in criteria={{{questions[0]!r}: 'criterion'}}"
+        )
     for key, row in last.items():
         of_whom = f"{where}: item {key[0]!r}, {row['criterion']!r} by {key[2]!r}"
         value = _single(row, of_whom)
@@ -230,8 +240,10 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
 def _single(row: _Row, where: str) -> Any:
     """The only label in an answer; None if there is none."""
     if "label" not in row:
-        fact = f"{where}: answers of kind {row['kind']} are no labels"
-        raise InputError(f"{fact}; name the questions that give labels, as in criteria={{'question': 'criterion'}}")
+        raise InputError(
+            f"{where}: answers of kind {row['kind']} are no labels; name the questions that give labels, as in "
+            "criteria={'question': 'criterion'}"
+        )
     values = list(dict.fromkeys(row["label"])) if isinstance(row["label"], list) else [row["label"]]
     if len(values) > 1:
         raise InputError(f"{where}: expected one answer, got {listed(values)}; a label is one level of a scale")
@@ -257,8 +269,11 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
             gone += row["label"] is not None and not (is_on_it and row["criterion"] in (scales or {row["criterion"]}))
             yield from [row] * is_on_it
     if gone and rubric is not None:
-        fact = f"{where}: {counted(gone, 'label')} on no criterion or level that rubric {rubric.id!r} has now"
-        warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
+        warnings.warn(
+            f"{where}: {counted(gone, 'label')} on no criterion or level that rubric {rubric.id!r} has now, left out",
+            EvalkitWarning,
+            stacklevel=4,
+        )
 
 
 def _standing(lines: list[_Row]) -> _Row:

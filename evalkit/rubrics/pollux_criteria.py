@@ -111,8 +111,10 @@ def _read(path: Path) -> dict[str, Any]:
 def _criterion(where: str, entry: _Entry, language: Language, suffix: str) -> Criterion:
     name, levels = entry.name.get(language), entry.scale.get(language)
     if name is None or levels is None:
-        fact = f"{where}: {'scale' if name else 'name'} has no text in the language {language!r}"
-        raise RubricError(f"{fact}; add it, or load the other language")
+        raise RubricError(
+            f"{where}: {'scale' if name else 'name'} has no text in the language {language!r}; add it, or load the "
+            "other language"
+        )
     fields: dict[str, Any] = {"description": entry.desc.get(language) or ""}
     groups = [text.casefold() for text in entry.crit_group.values() if text]
     if any(group == "critical" or group.startswith("критич") for group in groups):

@@ -78,8 +78,10 @@ def build_prompt(
     values = item_inputs(chosen, columns, 1)[0]
     missing = [name for name in chosen.required_inputs if name not in values]
     if missing:
-        fact = f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs"
-        raise InputError(f"{fact}; it has {listed(as_frame(item), most=30)}")
+        raise InputError(
+            f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs; it has "
+            f"{listed(as_frame(item), most=30)}"
+        )
     if builder.template.commits:
         values[OWN_ANSWER] = "(the judge's own answer, which it gives before it sees this)"
     groups = groups_of(chosen.criteria, per_call)

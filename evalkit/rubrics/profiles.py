@@ -12,7 +12,7 @@ from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.own_rules import text_in_file
 from evalkit.core.reply_keys import digest
-from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call
+from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call, check_cut
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import FileModel
@@ -46,6 +46,8 @@ class Profile(FileModel):
     aggregate, quorum
         How votes become a score; more than `quorum` (0-1) of the weight must be scored, and 1 means all of it.
         A function of yours, here or in `vote`, is held as ``module:name@sha256 of its source``.
+    pass_prob_at
+        The cut on P(pass) from which on a vote passes, as `pass_threshold` finds it for these judges; None: no cut.
     calibration
         What `Calibration.to_dict` gave: date, figure, key and maps. Nothing applies it by itself; it is refused if the
         key is not that of these settings.
@@ -72,6 +74,7 @@ class Profile(FileModel):
     min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
     aggregate: AggregateRule = "mean"
     quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
+    pass_prob_at: float | None = None
     calibration: dict[str, Any] | None = None
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
@@ -102,6 +105,15 @@ class Profile(FileModel):
         except ConfigError as problem:
             raise ValueError(str(problem)) from None
 
+    @field_validator("pass_prob_at", mode="before")
+    @classmethod
+    def _cut(cls, value: Any) -> Any:
+        try:
+            check_cut(value)
+        except ConfigError as problem:
+            raise ValueError(str(problem)) from None
+        return value
+
     @field_validator("judges", mode="before")
     @classmethod
     def _judges(cls, judges: Any) -> Any:
@@ -115,8 +127,10 @@ class Profile(FileModel):
     @model_validator(mode="after")
     def _same_settings(self) -> Profile:
         if self.calibration is not None and self.calibration.get("key") != self.settings_key():
-            fact = "its calibration was fitted with another rubric, judge, template, number of samples or rule"
-            raise ValueError(f"{fact}; calibrate and freeze again, or remove 'calibration'")
+            raise ValueError(
+                "its calibration was fitted with another rubric, judge, template, number of samples or rule; calibrate "
+                "and freeze again, or remove 'calibration'"
+            )
         return self
 
     @property
@@ -125,8 +139,8 @@ class Profile(FileModel):
         return f"profile {self.profile}@{self.version}"
 
     def settings_key(self) -> str:
-        """A hash of all that a score depends on: rubric, judges, template, samples and rules."""
-        names = ("profile", "version", "description", "rubric", "calibration")
+        """A hash of all that a score depends on: rubric, judges, template, samples and rules, but no cut on P(pass)."""
+        names = ("profile", "version", "description", "rubric", "calibration", "pass_prob_at")
         return digest({name: value for name, value in self.to_dict().items() if name not in names})[:16]
 
     def in_file(self, path: Path) -> Profile:
@@ -147,8 +161,9 @@ class Profile(FileModel):
         if self._rubric is not None:
             return self._rubric
         if self.rubric is None:
-            text = f"profile {self.profile!r} has no rubric; add one with profile.with_rubric(…) or --rubric"
-            raise RubricError(text)
+            raise RubricError(
+                f"profile {self.profile!r} has no rubric; add one with profile.with_rubric(…) or --rubric"
+            )
         name, _, version = self.rubric.partition("@")
         folders = () if self._folder is None else (self._folder, self._folder.parent)
         beside = [folder / "rubrics" / name / f"{version}.yaml" for folder in folders]
@@ -170,9 +185,10 @@ class Profile(FileModel):
                 f"profile {self.profile!r} needs rubric {self.rubric}, which was found neither in the folder "
                 f"rubrics/ beside the profile nor elsewhere: {problem}"
             )
-        fact = f"rubric {self.rubric} changed since profile {self.profile!r} was frozen"
-        hashes = f"hash now {other.content_hash[:8]}, then {str(self.rubric_hash)[:8]}"
-        raise RubricError(f"{fact} ({hashes}); restore the rubric's file, or freeze again")
+        raise RubricError(
+            f"rubric {self.rubric} changed since profile {self.profile!r} was frozen (hash now "
+            f"{other.content_hash[:8]}, then {str(self.rubric_hash)[:8]}); restore the rubric's file, or freeze again"
+        )
 
     def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
         """The same rules for another rubric."""
@@ -248,8 +264,9 @@ def load_profile(name: str | Path) -> Profile:
     if isinstance(name, str) and path.suffix not in (".yaml", ".yml"):
         there = profile_files()
         if name not in there:
-            fact = f"profile {name!r} not found"
-            raise ConfigError(f"{fact}; {guess(name, there)}available: {listed(there)} and paths of .yaml files")
+            raise ConfigError(
+                f"profile {name!r} not found; {guess(name, there)}available: {listed(there)} and paths of .yaml files"
+            )
         path = there[name]
     try:
         values = read_yaml(path)

@@ -103,8 +103,10 @@ class Template:
         try:
             header_match = _HEADER.match(source)
             if not header_match:
-                fact = "the header is missing; a template starts with three lines"
-                raise RubricError(f"{fact}: '{{#- evalkit', 'form: json' (or another form) and '-#}}'")
+                raise RubricError(
+                    "the header is missing; a template starts with three lines: '{#- evalkit', 'form: json' (or "
+                    "another form) and '-#}'"
+                )
             lines = [line.partition(":") for line in header_match[1].strip().splitlines() if line.strip()]
             header = {key.strip(): value.strip() for key, _, value in lines}
             if len(header) < len(lines):
@@ -191,13 +193,16 @@ class Template:
         names = self._syntax.names
         unknown = names - _VISIBLE - set(inputs) - ({OWN_ANSWER} if self.commits else set())
         if unknown:
-            available = f"rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
-            fact = f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it"
-            raise RubricError(f"{fact}; available: {available}")
+            raise RubricError(
+                f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it; available: "
+                f"rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
+            )
         unused = [] if self._syntax.uses_all else [name for name in inputs if name not in names]
         if unused:
-            fact = f"template {self.label} does not show the input {listed(unused)} of the rubric"
-            raise RubricError(f"{fact}; remove it from the rubric's inputs, or choose another template")
+            raise RubricError(
+                f"template {self.label} does not show the input {listed(unused)} of the rubric; remove it from the "
+                "rubric's inputs, or choose another template"
+            )
 
 
 def _filled(texts: list[str], fence: Callable[[str], str]) -> str:
@@ -232,8 +237,9 @@ def load_template(name: str) -> Template:
         searched = ", ".join(str(folder / "templates") for folder in rubric_folders())
         known = list_templates()
         meant = guess(match[1], [label.partition("@")[0] for label in known])
-        text = f"template {name!r} not found; {meant}available: {listed(known, most=20)} (searched {searched})"
-        raise RubricError(text)
+        raise RubricError(
+            f"template {name!r} not found; {meant}available: {listed(known, most=20)} (searched {searched})"
+        )
     # cached by its text: a file written twice within one tick of the clock keeps its time and size
     return Template.of(match[1], f"v{number}", read_text(versions[number]))
 
@@ -438,8 +444,10 @@ class PromptBuilder:
     def _apart(self, blocks: Mapping[str, str]) -> list[Message]:
         """The question and the content: neither is part of the other."""
         if not blocks.get("task") or not blocks.get("item"):
-            fact = f"template {self.template.label} has the form {FORM!r}, but lacks a text in its block"
-            raise RubricError(f"{fact} 'task' (the question) or 'item' (the fenced inputs)")
+            raise RubricError(
+                f"template {self.template.label} has the form {FORM!r}, but lacks a text in its block 'task' (the "
+                "question) or 'item' (the fenced inputs)"
+            )
         return [Message("system", blocks["task"]), Message("user", blocks["item"])]
 
     def _blocks(
@@ -469,8 +477,9 @@ class PromptBuilder:
 
         def fence(name: str) -> str:
             if name not in self.rubric.input_names and not (name == OWN_ANSWER and self.template.commits):
-                text = f"template {self.template.label} calls fence({name!r}), but the rubric has no input of this name"
-                raise RubricError(text)
+                raise RubricError(
+                    f"template {self.template.label} calls fence({name!r}), but the rubric has no input of this name"
+                )
             return fenced(name, inputs[name], self.rubric.limits.get(TOOL_RESULT)) if name in inputs else ""
 
         return self.template.blocks({**inputs, **views}, fence, known)

@@ -82,8 +82,10 @@ def measures(frame: pd.DataFrame) -> Measures:
         try:
             scales.append(Scale.from_json(level, str(text)))
         except (ValueError, KeyError, TypeError, AttributeError):
-            fact = f"columns 'level' and 'scale' contain an invalid scale (level {level!r}, scale {text!r})"
-            raise InputError(f"{fact}; keep them as `judge` wrote them") from None
+            raise InputError(
+                f"columns 'level' and 'scale' contain an invalid scale (level {level!r}, scale {text!r}); keep them as "
+                "`judge` wrote them"
+            ) from None
     return Measures(groups.codes, tuple(scales))
 
 

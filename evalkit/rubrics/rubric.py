@@ -111,8 +111,10 @@ class Rubric(FileModel):
             raise ValueError("inputs is empty; list the item columns that the prompt shows")
         wrong = [name for name in inputs if not _INPUT.fullmatch(name) or name.removesuffix("?") in _RESERVED]
         if wrong:
-            fact = f"{listed(wrong)} cannot be the name of an input"
-            raise ValueError(f"{fact}; use letters, digits and '_', but not {listed(_RESERVED)}")
+            raise ValueError(
+                f"{listed(wrong)} cannot be the name of an input; use letters, digits and '_', but not "
+                f"{listed(_RESERVED)}"
+            )
         if len(set(names)) < len(names):
             raise ValueError("duplicate column in inputs")
         return inputs
@@ -143,8 +145,10 @@ class Rubric(FileModel):
                 raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; add {lost}")
             for criterion in self.criteria:
                 if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
-                    fact = f"criterion {criterion.name!r} of a pairwise rubric must have level='nominal' and the codes"
-                    raise ValueError(f"{fact} A, B and, optionally, tie")
+                    raise ValueError(
+                        f"criterion {criterion.name!r} of a pairwise rubric must have level='nominal' and the codes A, "
+                        "B and, optionally, tie"
+                    )
         return self
 
     # -- what it holds
@@ -189,8 +193,9 @@ class Rubric(FileModel):
         for criterion in self.criteria:
             if criterion.name == name:
                 return criterion
-        text = f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}available: {listed(self.names)}"
-        raise RubricError(text)
+        raise RubricError(
+            f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}available: {listed(self.names)}"
+        )
 
     # -- identity
     @cached_property
@@ -274,8 +279,10 @@ class Rubric(FileModel):
         else:
             unknown = [name for name in changes if name not in type(self).model_fields]
             if unknown:
-                fact = f"unknown rubric key {listed(unknown)}; allowed: {', '.join(type(self).model_fields)}"
-                raise RubricError(f"{fact}; to change a criterion, pass its name first: rubric.edit('criterion', …)")
+                raise RubricError(
+                    f"unknown rubric key {listed(unknown)}; allowed: {', '.join(type(self).model_fields)}; to change a "
+                    "criterion, pass its name first: rubric.edit('criterion', …)"
+                )
             values |= changes
         made = Rubric(**values)
         if (made.id, made.version) == (self.id, self.version):
@@ -307,8 +314,10 @@ class Rubric(FileModel):
         for name in dict.fromkeys(examples["criterion"].astype(str)):
             own = [at for at, criterion in enumerate(examples["criterion"].astype(str)) if criterion == name]
             if lacking := [ids[at] for at in own if not set(self.required_inputs) <= set(shown[at])]:
-                fact = f"examples {listed(lacking)} lack an input of rubric {self.id!r}"
-                raise RubricError(f"{fact}; it needs {listed(self.required_inputs)}")
+                raise RubricError(
+                    f"examples {listed(lacking)} lack an input of rubric {self.id!r}; it needs "
+                    f"{listed(self.required_inputs)}"
+                )
             scale, labels = self.criterion(name).scale, examples["label"].tolist()
             codes = [scale.code(label) for label in labels]
             chosen = [

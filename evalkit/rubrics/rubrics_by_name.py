@@ -54,23 +54,26 @@ def load_rubric(name: str | Path) -> Rubric:
         return Rubric.of_file(Path(name))
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not match:
-        text = f"invalid rubric name {name!r}: expected an id, id@version (such as support@v3) or a .yaml file"
-        raise RubricError(text)
+        raise RubricError(
+            f"invalid rubric name {name!r}: expected an id, id@version (such as support@v3) or a .yaml file"
+        )
     versions = file_versions(match[1])
     if not versions:
         ids = rubric_ids()
-        searched = f"searched {', '.join(map(str, rubric_folders()))}; add folders with EVALKIT_RUBRICS"
-        available = f"{guess(match[1], ids)}available: {listed(ids, most=20)}"
-        raise RubricError(f"rubric {match[1]!r} not found; {available} ({searched})")
+        raise RubricError(
+            f"rubric {match[1]!r} not found; {guess(match[1], ids)}available: {listed(ids, most=20)} (searched "
+            f"{', '.join(map(str, rubric_folders()))}; add folders with EVALKIT_RUBRICS)"
+        )
     number = int(match[2] or max(versions))
     if number not in versions:
         known = ", ".join(f"v{known}" for known in versions)
         raise RubricError(f"rubric {match[1]!r} has no version v{number}; available: {known}")
     rubric = Rubric.of_file(versions[number])
     if (rubric.id, rubric.version) != (match[1], f"v{number}"):
-        fact = f"{versions[number]} contains rubric {rubric.id}@{rubric.version}"
-        must = f"a file at this path must contain {match[1]}@v{number}"
-        raise RubricError(f"{fact}, but {must}; rename the file, or change id and version in it")
+        raise RubricError(
+            f"{versions[number]} contains rubric {rubric.id}@{rubric.version}, but a file at this path must contain "
+            f"{match[1]}@v{number}; rename the file, or change id and version in it"
+        )
     return rubric
 
 
@@ -141,8 +144,9 @@ def new_rubric(name: str, *, like: str | Path | None = None, rubrics_folder: str
     """
     match = _NAME.fullmatch(name)
     if not match or match[2] or name in RESERVED_NAMES:
-        text = f"invalid rubric id {name!r}: use lower-case letters, digits, '_' and '-', such as support_tone"
-        raise RubricError(text)
+        raise RubricError(
+            f"invalid rubric id {name!r}: use lower-case letters, digits, '_' and '-', such as support_tone"
+        )
     target = save_folder(rubrics_folder)
     while True:
         versions = file_versions(name, further=[target])

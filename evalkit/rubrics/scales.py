@@ -170,8 +170,9 @@ class Scale(Mapping[Code, str]):
             raise RubricError("pass_at and pass_if exclude each other; keep only one of them")
         if pass_at is not None:
             if self.level == "nominal":
-                fact = "pass_at cannot be used with a nominal scale, which has no order"
-                raise RubricError(f"{fact}; use pass_if with a list of labels")
+                raise RubricError(
+                    "pass_at cannot be used with a nominal scale, which has no order; use pass_if with a list of labels"
+                )
             at = self.code(pass_at)
             if at is None:
                 raise RubricError(f"pass_at {pass_at!r} is not on the scale; allowed: {self._allowed()}")
@@ -182,8 +183,9 @@ class Scale(Mapping[Code, str]):
             found = [self.code(code) for code in pass_if]
             wrong = [given for given, code in zip(pass_if, found, strict=True) if code is None]
             if wrong or not found:
-                text = f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed: {self._allowed()}"
-                raise RubricError(text)
+                raise RubricError(
+                    f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed: {self._allowed()}"
+                )
             # in the scale's order: a set, or the same codes named otherwise, is the same rule
             order = self.codes.index if self.level == "nominal" else float
             pass_if = tuple(sorted(set(found), key=cast(Any, order)))
@@ -366,6 +368,8 @@ def _code(code: object, level: Level) -> Code:
         return text
     value = number(code)
     if value is None:
-        fact = f"the scale's code {code!r} must be a number, because level is {level!r}"
-        raise RubricError(f"{fact}; use level: nominal for codes that are strings")
+        raise RubricError(
+            f"the scale's code {code!r} must be a number, because level is {level!r}; use level: nominal for codes "
+            "that are strings"
+        )
     return value

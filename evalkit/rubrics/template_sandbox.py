@@ -55,9 +55,10 @@ def _charge(amount: int) -> None:
     left = _left.get() - amount
     _left.set(left)
     if left < 0:
-        limit = f"{_WORK:,}, and {WORK_PER_CHARACTER} more for each character of item, rubric and template"
-        fact = f"the template reads and writes more characters than the limit ({limit})"
-        raise SecurityError(f"{fact}; use fewer loops and shorter strings")
+        raise SecurityError(
+            f"the template reads and writes more characters than the limit ({_WORK:,}, and {WORK_PER_CHARACTER} more "
+            "for each character of item, rubric and template); use fewer loops and shorter strings"
+        )
 
 
 @contextlib.contextmanager
@@ -92,8 +93,9 @@ def _shown(_: Any, value: Any) -> Any:
     """Check a value that `{{ … }}` shows."""
     if isinstance(value, (str, int, float, StrictUndefined)):
         return value
-    text = f"a template cannot print a value of type {type(value).__name__}; print an input with fence('NAME')"
-    raise SecurityError(text)
+    raise SecurityError(
+        f"a template cannot print a value of type {type(value).__name__}; print an input with fence('NAME')"
+    )
 
 
 def _text(value: Any) -> str:
@@ -102,8 +104,10 @@ def _text(value: Any) -> str:
 
 def _each(values: Any, cost: int) -> Any:
     if not isinstance(values, (list, tuple, StrictUndefined)):
-        fact = "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list"
-        raise SecurityError(f"{fact}; got a {type(values).__name__}")
+        raise SecurityError(
+            "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list; got a "
+            f"{type(values).__name__}"
+        )
     _charge(cost * len(values))
     return values
 
@@ -220,8 +224,11 @@ def _check_tree(tree: nodes.Template) -> None:
         node, depth, loops, line = waiting.pop()
         line, loops = node.lineno or line, loops + isinstance(node, nodes.For)
         if depth > _DEEPEST or loops > _MOST_LOOPS:
-            allowed = f"{_MOST_LOOPS} loops and {_DEEPEST} constructs inside each other"
-            raise TemplateSyntaxError(f"the template is nested too deeply; allowed: {allowed}", line)
+            raise TemplateSyntaxError(
+                f"the template is nested too deeply; allowed: {_MOST_LOOPS} loops and {_DEEPEST} constructs inside "
+                "each other",
+                line,
+            )
         if problem := _problem(node):
             raise TemplateSyntaxError(problem, line)
         waiting.extend((child, depth + 1, loops, line) for child in node.iter_child_nodes())
@@ -253,19 +260,24 @@ def _check_blocks(tree: nodes.Template) -> None:
         return
     names = {block.name for block in blocks}
     if names - {"system", "commit"} not in _LAYOUTS:
-        fact = f"the blocks {', '.join(sorted(names))} cannot be combined"
-        ways = "use either 'user', or 'task' and 'item' (optionally with 'closing')"
-        raise TemplateSyntaxError(f"{fact}; {ways}. 'system' and 'commit' may be added to both", blocks[0].lineno)
+        raise TemplateSyntaxError(
+            f"the blocks {', '.join(sorted(names))} cannot be combined; use either 'user', or 'task' and 'item' "
+            "(optionally with 'closing'). 'system' and 'commit' may be added to both",
+            blocks[0].lineno,
+        )
     for node in tree.body:
         blank = (
             isinstance(node, nodes.Output) and not "".join(getattr(part, "data", "x") for part in node.nodes).strip()
         )
         if not blank and not isinstance(node, nodes.Block):
-            fact = "text or settings outside the template's blocks would never be used"
-            raise TemplateSyntaxError(f"{fact}; move them into a block", node.lineno)
+            raise TemplateSyntaxError(
+                "text or settings outside the template's blocks would never be used; move them into a block",
+                node.lineno,
+            )
     if len(blocks) > sum(isinstance(node, nodes.Block) for node in tree.body):
-        fact = "a block inside another block would be sent twice"
-        raise TemplateSyntaxError(f"{fact}; put the blocks one after the other", blocks[0].lineno)
+        raise TemplateSyntaxError(
+            "a block inside another block would be sent twice; put the blocks one after the other", blocks[0].lineno
+        )
 
 
 class _Metering(NodeTransformer):

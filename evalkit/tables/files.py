@@ -37,8 +37,9 @@ def _form(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     form = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes[-1] if suffixes else "")
     if form not in _FORMS:
-        text = f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, each optionally followed by .gz"
-        raise InputError(text)
+        raise InputError(
+            f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, each optionally followed by .gz"
+        )
     return form
 
 
@@ -327,8 +328,10 @@ def _read_by(reader: Reader, source: Any, given: Callable[[], Any]) -> list[Any]
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         if isinstance(problem, EvalkitError):
             raise
-        fact = f"reading the form {reader.name!r}: something is not as it documents it ({problem!r})"
-        raise InputError(f"{fact}; name the form of these logs, or write their messages in OpenAI's form") from problem
+        raise InputError(
+            f"reading the form {reader.name!r}: something is not as it documents it ({problem!r}); name the form of "
+            "these logs, or write their messages in OpenAI's form"
+        ) from problem
 
 
 def _is_file(source: str | Path) -> bool:
@@ -342,13 +345,16 @@ def _load_hub(source: str, *, split: str, name: str | None) -> Any:
     try:
         import datasets
     except ImportError:
-        fact = f"{source!r} is not a file; loading it as a Hugging Face data set needs the package datasets"
-        raise MissingExtraError(f"{fact}: {advise_extra('datasets')}") from None
+        raise MissingExtraError(
+            f"{source!r} is not a file; loading it as a Hugging Face data set needs the package datasets: "
+            f"{advise_extra('datasets')}"
+        ) from None
     try:
         return datasets.load_dataset(source, name, split=split)
     except (OSError, ValueError) as problem:
-        text = f"{source!r} is not a file, and loading it as a Hugging Face data set failed: {problem}"
-        raise InputError(text) from None
+        raise InputError(
+            f"{source!r} is not a file, and loading it as a Hugging Face data set failed: {problem}"
+        ) from None
 
 
 def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:

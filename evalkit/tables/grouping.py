@@ -109,13 +109,16 @@ def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[st
                 pd.Index(map(str, seen)).duplicated() if key in may_miss and seen.dtype == object else np.zeros(0, bool)
             )
             if alike.any():
-                fact = f"column {key!r} has two kinds of {str(seen[alike][0])!r}, as a number and a text are"
-                raise InputError(f"{fact}; store them alike, as in table[{key!r}].astype(str)")
+                raise InputError(
+                    f"column {key!r} has two kinds of {str(seen[alike][0])!r}, as a number and a text are; store them "
+                    f"alike, as in table[{key!r}].astype(str)"
+                )
         missing = found < 0
         if missing.any():
             if key not in may_miss:
-                text = f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
-                raise InputError(text)
+                raise InputError(
+                    f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
+                )
             found = np.where(missing, np.int64(n_values), found)
         if n_numbers * (n_values + 1) > _MOST:
             numbers = pd.factorize(numbers)[0].astype(np.int64)
@@ -133,9 +136,10 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
     if doubled := int((numbers[1:] == numbers[:-1]).sum()):
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
         several = " or, if the rows come from several runs, give the judges of each run different names"
-        fact = f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row"
-        advice = f"remove the duplicates{several if 'judge' in keys else ''}"
-        raise InputError(f"{fact} (the first: {listed(rows.tolist())}); {advice}")
+        raise InputError(
+            f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row (the first: "
+            f"{listed(rows.tolist())}); remove the duplicates{several if 'judge' in keys else ''}"
+        )
 
 
 def small(codes: Ints) -> Ints:
@@ -178,8 +182,10 @@ def by_id(values: Mapping[Any, Any] | pd.Series, item_ids: pd.Series, what: str)
     try:
         series = values if isinstance(values, pd.Series) else pd.Series(dict(values), dtype=object)
     except (TypeError, ValueError):  # a list of values, without the items
-        fact = f"{what} is a {type(values).__name__}, no mapping from item_id"
-        raise InputError(f"{fact}; pass a column by item, as in items.set_index('item_id')['group_id']") from None
+        raise InputError(
+            f"{what} is a {type(values).__name__}, no mapping from item_id; pass a column by item, as in "
+            "items.set_index('item_id')['group_id']"
+        ) from None
     series = series.set_axis(
         match_ids(series.index, pd.Index(item_ids.unique(), dtype="str"), what, "item", many=False)
     )

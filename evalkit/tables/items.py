@@ -83,8 +83,10 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     if len(set(ids)) < len(ids):
         where = "the index" if name is None else f"column {name!r}"
         doubled = pd.Index(ids)[pd.Index(ids).duplicated()]
-        fact = f"ids must be unique; repeated in {where}: {listed(doubled.unique())}"
-        raise InputError(f"{fact}; pass another column as item_id, or number the rows with reset_index")
+        raise InputError(
+            f"ids must be unique; repeated in {where}: {listed(doubled.unique())}; pass another column as item_id, or "
+            "number the rows with reset_index"
+        )
     wanted = None if columns is None else set(columns)
     made: dict[str, Any] = {"item_id": pd.array(ids, dtype="str")}
     for column in frame.columns:
@@ -107,14 +109,15 @@ def as_frame(source: Any) -> pd.DataFrame:
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         if not all(issubclass(kind, Mapping) for kind in {*map(type, source)}):
             wrong = next(at for at, row in enumerate(source) if not isinstance(row, Mapping))
-            text = f"item {wrong} of the list: expected a mapping of fields, got {type(source[wrong]).__name__}"
-            raise InputError(text)
+            raise InputError(
+                f"item {wrong} of the list: expected a mapping of fields, got {type(source[wrong]).__name__}"
+            )
         # built column by column: the constructor would turn whole numbers with gaps into floats
         names = dict.fromkeys(name for row in source for name in row)
         return pd.DataFrame({name: pd.Series([row.get(name) for row in source], dtype=object) for name in names})
-    fact = f"expected items as a DataFrame, a datasets.Dataset, a list of dicts or one dict, got {kind_of(source)}"
     raise InputError(
-        f"{fact}; for a file or the name of a data set, call load_items first (tables.read_frame: any table)"
+        f"expected items as a DataFrame, a datasets.Dataset, a list of dicts or one dict, got {kind_of(source)}; for a "
+        "file or the name of a data set, call load_items first (tables.read_frame: any table)"
     )
 
 
@@ -148,16 +151,20 @@ def refuse_columns(source: Mapping[Any, Any], where: str = "this is") -> None:
         name for name, found in kinds.items() if name not in LIST_INPUTS and not found & {list, dict, np.ndarray}
     ]
     if len(of_texts) > has_objects:
-        fact = f"{where} a mapping with a list in each field ({listed(columns)}), as the columns of a table are"
-        rows = "for one item per row pass pd.DataFrame(…) of it (write a file with to_json(path, orient='records'))"
-        raise InputError(f"{fact}; {rows}, for one item a list that holds it")
+        raise InputError(
+            f"{where} a mapping with a list in each field ({listed(columns)}), as the columns of a table are; for one "
+            "item per row pass pd.DataFrame(…) of it (write a file with to_json(path, orient='records')), for one item "
+            "a list that holds it"
+        )
 
 
 def _from_hub(source: Any) -> pd.DataFrame:
     """A `datasets.Dataset` with the names of its classes, whose numbers are no codes of a scale."""
     if isinstance(source.column_names, Mapping):
-        fact = f"this is a {type(source).__name__} with the splits {listed(source.column_names)}"
-        raise InputError(f"{fact}; choose one of them, as in data[{next(iter(source.column_names), 'train')!r}]")
+        raise InputError(
+            f"this is a {type(source).__name__} with the splits {listed(source.column_names)}; choose one of them, as "
+            f"in data[{next(iter(source.column_names), 'train')!r}]"
+        )
     form = getattr(source, "format", {"type": None})  # a stream has none
     is_changed = form["type"] == "custom"  # by a transform, which decides what a row is
     if is_changed or source.features is None:  # of a stream whose types are not known
@@ -193,15 +200,21 @@ def id_texts(source: Any, name: str | None) -> list[str]:
         if text is None or isinstance(text, bool) or text == "":
             if isinstance(value, tuple):
                 if name is not None:
-                    advice = f"make one text of them, as in items[{name!r}].map(lambda id: '/'.join(map(str, id)))"
-                    raise InputError(f"row {at} has an invalid id in {where}: {value!r}; {advice}")
+                    raise InputError(
+                        f"row {at} has an invalid id in {where}: {value!r}; make one text of them, as in "
+                        f"items[{name!r}].map(lambda id: '/'.join(map(str, id)))"
+                    )
                 levels = f" ({listed(source.names)})" if any(source.names) else ""
-                fact = f"the items' index has several levels{levels}, so it is no id of a row"
-                raise InputError(f"{fact}; pass df.reset_index(): then the levels are columns")
+                raise InputError(
+                    f"the items' index has several levels{levels}, so it is no id of a row; pass df.reset_index(): "
+                    "then the levels are columns"
+                )
             raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
         if isinstance(value, (float, np.floating)) and abs(float(value)) >= 2**53:
-            fact = f"row {at} has the id {value!r} in {where}, which was rounded when it was read"
-            raise InputError(f"{fact}, so that ids may be confused; store ids of so many digits as strings")
+            raise InputError(
+                f"row {at} has the id {value!r} in {where}, which was rounded when it was read, so that ids may be "
+                "confused; store ids of so many digits as strings"
+            )
         ids.append(str(text))
     return ids
 

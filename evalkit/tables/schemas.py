@@ -284,8 +284,9 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
     missing = [column for column in (required_columns(name) if need is None else need) if column not in frame.columns]
     if missing:
-        text = f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)}){hint}"
-        raise InputError(text)
+        raise InputError(
+            f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)}){hint}"
+        )
     if not frame.columns.is_unique and (twice := {*frame.columns[frame.columns.duplicated()]} & {*kinds}):
         raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
     # pandas would not know whether an index or a column of one name is meant

@@ -75,9 +75,9 @@ def explode_steps(
             n_messages += end - first
             rows.append({"row": number, "id": f"{item}#{step}", "messages": log[first:end], "step": [log[end]]})
         if n_messages > _MOST:
-            fact = f"the histories of the steps up to item {item!r} hold {n_messages:,} messages"
             raise InputError(
-                f"{fact}; pass history=50, or judge with the rubric 'first_failure', a call per trajectory"
+                f"the histories of the steps up to item {item!r} hold {n_messages:,} messages; pass history=50, or "
+                "judge with the rubric 'first_failure', a call per trajectory"
             )
     warn_of(unknown, f"column {messages!r}")
     steps = pd.DataFrame(rows, columns=["row", "id", "messages", "step"])

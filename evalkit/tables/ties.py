@@ -53,9 +53,10 @@ def check_counting(
 
 def unknown_ties(n: int) -> InputError:
     """The error for ``ties="half"`` on a table that does not store which labels are tied."""
-    fact = "ties='half' needs to know which labels are tied"
-    advice = f"but {n} tied answers have no value in the column tied_labels"
-    return InputError(f"{fact}, {advice}; make the table again with vote or aggregate, or choose ties='na' or 'wrong'")
+    return InputError(
+        f"ties='half' needs to know which labels are tied, but {n} tied answers have no value in the column "
+        "tied_labels; make the table again with vote or aggregate, or choose ties='na' or 'wrong'"
+    )
 
 
 def tied_text(labels: Sequence[str]) -> str:

@@ -337,10 +337,9 @@ class PostgresDatabase:
     def _check(self, connection: Connection) -> int:
         version = connection.schema()
         if version > SCHEMA:
-            newer = f"table form {version}, this one reads up to {SCHEMA}"
             raise CacheError(
-                f"{self.place} was written by a newer evalkit ({newer}) and was left untouched; upgrade evalkit, or "
-                "set EVALKIT_CACHE to another database"
+                f"{self.place} was written by a newer evalkit (table form {version}, this one reads up to {SCHEMA}) "
+                "and was left untouched; upgrade evalkit, or set EVALKIT_CACHE to another database"
             )
         return version
 

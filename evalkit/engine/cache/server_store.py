@@ -286,8 +286,12 @@ class ServerStore(ReplyStore):
             _log.warning("replies can be stored neither in %s nor on this machine: %s", self.place, problem)
         else:
             self._n_kept += sum(len(job.rows) + bool(job.evaluation) for job in jobs)
-            text = "%s cannot store replies or evaluations now (%d so far); they wait in %s"
-            self.database.say(text, self.place, self._n_kept, local_store.folder)
+            self.database.say(
+                "%s cannot store replies or evaluations now (%d so far); they wait in %s",
+                self.place,
+                self._n_kept,
+                local_store.folder,
+            )
 
     def _forget(self, jobs: Sequence[Job]) -> None:
         """Remove what the server has taken from the local disk."""

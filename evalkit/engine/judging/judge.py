@@ -459,8 +459,11 @@ def _take_repairs(lookup: Lookup, outcomes: Sequence[Any]) -> None:
     Repairs.of(lookup.stored.worklist, columns, columns.unread).take_outcomes(columns, outcomes)
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
     for detail, count in Counter(failure.detail or failure.reason for failure in failures).most_common(5):
-        text = "%s without a repair: %s; refresh='unscored' (--refresh unscored) asks for it again"
-        _log.warning(text, counted(count, "reply", "replies"), detail)
+        _log.warning(
+            "%s without a repair: %s; refresh='unscored' (--refresh unscored) asks for it again",
+            counted(count, "reply", "replies"),
+            detail,
+        )
 
 
 def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:

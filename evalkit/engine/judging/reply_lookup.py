@@ -399,11 +399,10 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     if not stale or current <= set(stored) or not is_found(spec.rubric):
         return
     n = sum(store.texts_of(rubric.id, rubric.version, count=True)[pair] for pair in stale)
-    name = f"{rubric.id}@{rubric.version}"
     warnings.warn(
-        f"{counted(n, 'cached reply', 'cached replies')} for {name} were made with another text of this version. If "
-        "you changed the rubric's file, restore it, and save your change as the next version ('evalkit rubric new', "
-        "or Rubric.save)",
+        f"{counted(n, 'cached reply', 'cached replies')} for {rubric.id}@{rubric.version} were made with another text "
+        "of this version. If you changed the rubric's file, restore it, and save your change as the next version "
+        "('evalkit rubric new', or Rubric.save)",
         EvalkitWarning,
         stacklevel=4,
     )

@@ -63,8 +63,9 @@ class Reward:
         cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
         n_completions = len(completions)
         if unlike := [name for name, column in {"prompts": prompts, **cells}.items() if len(column) != n_completions]:
-            fact = f"reward: there are {n_completions} completions, but not as many values of {listed(unlike)}"
-            raise InputError(fact)
+            raise InputError(
+                f"reward: there are {n_completions} completions, but not as many values of {listed(unlike)}"
+            )
         is_own = criteria in cells and REQUIREMENT not in {*cells, *spec.inputs}
         rows, reasons, problems = dict[str, dict[str, Any]](), Counter[str](), list[str]()
         n_criteria = dict[int, int]()

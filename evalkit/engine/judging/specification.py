@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalkit.core.formatting import span
@@ -40,7 +40,7 @@ from evalkit.rubrics.rubric import OWN_CRITERIA
 
 DEFAULT_SAMPLES = 3
 """Samples by default; see `default_samples`."""
-_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
+_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | Rules().to_dict()
 
 _NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
 
@@ -184,9 +184,10 @@ class Spec:
             chosen, profile, places = loaded.load(), loaded, named_by(loaded)
         if is_none(judges):
             if profile is None or not profile.judges:
-                fact = "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges"
-                advice = "pass one, or name a judge and set offline=True (--offline) to read its stored replies"
-                raise ConfigError(f"{fact} was passed; {advice}")
+                raise ConfigError(
+                    "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges was "
+                    "passed; pass one, or name a judge and set offline=True (--offline) to read its stored replies"
+                )
             judges = None
         if rules:
             Rules.of(rules)  # refuses an unknown name
@@ -253,8 +254,11 @@ class Spec:
         logprob_judges = [judge for judge in judges if judge.score]
         if logprob_judges and rules.min_self_agreement is not None:
             judge = logprob_judges[0]
-            fact = f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with"
-            raise ConfigError(f"{fact} probabilities (score={judge.score!r}); set only one of the two")
+            raise ConfigError(
+                f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with "
+                f"probabilities (score={judge.score!r}); set only one of the two"
+            )
+        _check_cut(rules, rubric, zip(judges, prompt_builders, strict=True))
         warm = [judge.name for judge in logprob_judges if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
@@ -283,11 +287,26 @@ class Spec:
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(builder.together.shown_inputs)
                 if (judge.score and builder.template.form != FORM) or builder.reply_reader is not None:
-                    fact = f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one"
                     raise ConfigError(
-                        f"{fact} verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
+                        f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one "
+                        f"verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
+
+
+def _check_cut(rules: Rules, rubric: Rubric, panel: Iterable[tuple[Judge, PromptBuilder]]) -> None:
+    """Raise where a cut on P(pass) cannot decide the verdicts."""
+    if rules.pass_prob_at is None:
+        return
+    bare = [judge.name for judge, builder in panel if not judge.score and builder.template.form != FORM]
+    problems = {
+        f"{listed(bare)} states no P(pass); set score='expected' of each judge": bare,
+        f"rubric {rubric.id!r} decides by its own pass_at": rubric.pass_at is not None,
+        f"no criterion of {rubric.id!r} has a pass rule": not any(rule.scale.has_rule for rule in rubric.criteria),
+        f"aggregate={rules.aggregate!r} finds its own verdicts": rules.rule.all_items,
+    }
+    if why := next((why for why, holds in problems.items() if holds), None):
+        raise ConfigError(f"pass_prob_at={rules.pass_prob_at:g} cannot decide the verdicts: {why}; or omit the cut")
 
 
 def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
@@ -311,12 +330,15 @@ def check_names(inputs: Mapping[str, Any], rubric: Rubric) -> None:
     if not all(isinstance(column, str) for column in columns.values()):
         raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
     if "item_id" in inputs and "item_id" not in rubric.input_names:
-        advice = f"pass the column of ids as item_id={inputs['item_id']!r}"
-        raise ConfigError(f"inputs= maps only inputs of the rubric; {advice}")
+        raise ConfigError(
+            f"inputs= maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
+        )
     allowed = rubric.mapped_names
     if unknown := [name for name in inputs if name not in allowed]:
-        fact = f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have"
-        raise ConfigError(f"{fact}; {guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}")
+        raise ConfigError(
+            f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
+            f"{guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}"
+        )
 
 
 def default_samples(judges: Sequence[Judge]) -> tuple[int, tuple[Judge, ...]]:
@@ -339,8 +361,10 @@ def is_none(judges: Any) -> bool:
 def check_provider(text: str, place: str) -> None:
     """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
     if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
-        fact = f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}"
-        raise ConfigError(f"{fact}allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model")
+        raise ConfigError(
+            f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}allowed: none, profile, "
+            f"{', '.join(PROVIDERS)}, or provider:model"
+        )
 
 
 def with_changes(judge: Judge, changes: Mapping[str, Any]) -> Judge:
@@ -368,8 +392,9 @@ def _panel(
         judges = [] if judges is None else [judges]
     panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
     if not panel:
-        advice = "pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
-        raise ConfigError(f"no judge is named; {advice}")
+        raise ConfigError(
+            "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
+        )
     builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
     names = [
@@ -382,9 +407,10 @@ def _panel(
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
                     builders[name].template.hash)  # fmt: skip
         if identity in identities:
-            fact = f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and"
-            advice = "to call one judge several times, set samples="
-            raise ConfigError(f"{fact} parameters), so they would always agree; {advice}")
+            raise ConfigError(
+                f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
+                "parameters), so they would always agree; to call one judge several times, set samples="
+            )
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name
@@ -470,8 +496,10 @@ def named_judges(
         (ranks["model"] == ranks["judge"] and has_models and texts != ["fake"])
         or (ranks["model"] < ranks["judge"] and texts == [PROFILE])
     ):
-        fact = f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {first.source('model')}"
-        raise ConfigError(f"{fact}; keep one of them")
+        raise ConfigError(
+            f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {first.source('model')}; keep "
+            "one of them"
+        )
     judges, sources = list[Judge](), dict[str, None]()
     for text in texts:
         check_provider(text, source)

@@ -501,8 +501,10 @@ def _check_images(
         )
     if with_images and (blind := [judge.name for judge in spec.judges if not judge.sees_images]):
         names = listed([ids[number] for number in sorted(with_images)])
-        fact = f"{counted(len(with_images), 'item')} with images (item {names}): unscored for {listed(blind)}"
-        remarks.append(f"{fact}, which is not shown images; {_SHOW_IMAGES}")
+        remarks.append(
+            f"{counted(len(with_images), 'item')} with images (item {names}): unscored for {listed(blind)}, which is "
+            f"not shown images; {_SHOW_IMAGES}"
+        )
     if n_hidden := sum(len(marks) - len(to_send[number]) for number, marks in marks_of.items()):
         remarks.append(f"{counted(n_hidden, 'image')} not shown, as the rubric has images: {spec.rubric.images}")
     return skipped, with_images, remarks
@@ -524,9 +526,10 @@ def _check_steps(items: list[tuple[str, dict[str, Any]]], spec: Spec) -> None:
     """InputError for items without a step, if a criterion has an item's steps as its levels."""
     for criterion in [criterion for criterion in spec.rubric.criteria if criterion.steps_of]:
         if lacking := [item for item, inputs in items if len(criterion.of_item(inputs).scale) < 2]:
-            fact = f"{counted(len(lacking), 'item has', 'items have')} no step in {criterion.steps_of!r}"
-            advice = "pass messages with one of an assistant, or of somebody with a name"
-            raise InputError(f"{fact}: item {listed(lacking, most=5)}; {advice}")
+            raise InputError(
+                f"{counted(len(lacking), 'item has', 'items have')} no step in {criterion.steps_of!r}: item "
+                f"{listed(lacking, most=5)}; pass messages with one of an assistant, or of somebody with a name"
+            )
 
 
 def _missing(columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spec: Spec) -> dict[str, list[int]]:

@@ -194,8 +194,11 @@ def judge_files(
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
     if len(failed):
         fact = f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)})"
-        advice = "see the column 'problem'. To judge only these parts"
-        warnings.warn(f"{fact}; {advice}, make the same call again", EvalkitWarning, stacklevel=2)
+        warnings.warn(
+            f"{fact}; see the column 'problem'. To judge only these parts, make the same call again",
+            EvalkitWarning,
+            stacklevel=2,
+        )
     return judged
 
 
@@ -363,8 +366,9 @@ class Partition:
         except ValueError as problem:
             if "Missing dependency" not in str(problem):
                 raise
-            text = "the partition is in the memory of Dask's workers; pass the DataFrame as it was before persist()"
-            raise InputError(text) from None
+            raise InputError(
+                "the partition is in the memory of Dask's workers; pass the DataFrame as it was before persist()"
+            ) from None
 
 
 ItemPart = FilePart | Partition | pd.DataFrame
@@ -381,8 +385,10 @@ def prepare(source: Any, item_id: str | None) -> Any:
         If a Dask DataFrame has no column of ids: its partitions may repeat the numbers of their rows.
     """
     if _is_dask(source) and (item_id or "item_id") not in source.columns:
-        fact = f"the Dask DataFrame has no column {item_id or 'item_id'!r} for the ids"
-        raise InputError(f"{fact}; available: {listed(source.columns, most=30)}; pass the column as item_id")
+        raise InputError(
+            f"the Dask DataFrame has no column {item_id or 'item_id'!r} for the ids; available: "
+            f"{listed(source.columns, most=30)}; pass the column as item_id"
+        )
     if _library(source) != "ray":
         return source
     options = source.context.execution_options
@@ -487,8 +493,10 @@ class JudgeBatch:
     ) -> None:
         limits = [name for name in ("budget_usd", "max_calls") if options.get(name) is not None]
         if limits:
-            fact = f"JudgeBatch would apply {listed(limits)} to each batch of items by itself"
-            raise ConfigError(f"{fact}; omit it, or use judge_files with shard= and a part of the limit for each shard")
+            raise ConfigError(
+                f"JudgeBatch would apply {listed(limits)} to each batch of items by itself; omit it, or use "
+                "judge_files with shard= and a part of the limit for each shard"
+            )
         self._spec = Spec.of(
             rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
         )
@@ -515,8 +523,10 @@ class JudgeBatch:
         """
         items = batch if isinstance(batch, pd.DataFrame) else pd.DataFrame({name: [*batch[name]] for name in batch})
         if self._item_id not in items.columns:
-            fact = f"the batch has no column {self._item_id!r} for the ids"
-            raise InputError(f"{fact}; available: {listed(items.columns, most=30)}; pass the column as item_id")
+            raise InputError(
+                f"the batch has no column {self._item_id!r} for the ids; available: {listed(items.columns, most=30)}; "
+                "pass the column as item_id"
+            )
         return _as_text(judge_worklist(Worklist.of(self._spec, items, self._item_id), self._options))
 
 

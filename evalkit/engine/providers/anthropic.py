@@ -159,8 +159,9 @@ class AnthropicClient(ChatClient):
                 raise self._problem(error, timeout_s) from None
             response, content = error.__cause__.response, error.__cause__.content
         except (ValueError, zlib.error) as error:
-            why = f"the answer of {self._origin} cannot be read: {error}"
-            raise ProviderError("malformed", why, maybe_paid=True) from None
+            raise ProviderError(
+                "malformed", f"the answer of {self._origin} cannot be read: {error}", maybe_paid=True
+            ) from None
         answer_headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status_code, answer_headers, key.hide_in_bytes(content), self._origin, response.url.path)
 

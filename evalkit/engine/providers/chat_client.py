@@ -91,8 +91,9 @@ class ChatClient:
         except EvalkitError:
             raise
         except Exception as error:  # an answer that cannot be read, in whatever way, costs this call alone
-            detail = f"the answer could not be read ({type(error).__name__})"
-            raise ProviderError("malformed", detail, maybe_paid=True) from error
+            raise ProviderError(
+                "malformed", f"the answer could not be read ({type(error).__name__})", maybe_paid=True
+            ) from error
 
     def body(self, request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """What to send, and what of it is otherwise than asked for."""

@@ -107,8 +107,11 @@ class FunctionClient:
         finally:
             task.cancel()
         if not done:
-            detail = f"the function of judge '{self._judge.name}' returned nothing in {self._judge.timeout_s:g} s"
-            raise ProviderError("timeout", detail, maybe_paid=True)
+            raise ProviderError(
+                "timeout",
+                f"the function of judge '{self._judge.name}' returned nothing in {self._judge.timeout_s:g} s",
+                maybe_paid=True,
+            )
         if task.cancelled():
             raise ProviderError("connection", "the function cancelled its own call", maybe_paid=True)
         return task.result()
@@ -118,11 +121,11 @@ class FunctionClient:
             async with asyncio.timeout(self._judge.timeout_s):
                 await self._threads.acquire()
         except TimeoutError:
-            detail = (
+            raise ProviderError(
+                "timeout",
                 f"the function of judge '{self._judge.name}' was not called: its earlier calls still fill all threads "
-                f"after {self._judge.timeout_s:g} s; set a timeout in the function, or raise concurrency"
-            )
-            raise ProviderError("timeout", detail) from None
+                f"after {self._judge.timeout_s:g} s; set a timeout in the function, or raise concurrency",
+            ) from None
 
     async def _on_loop(self, prompt: Prompt) -> Any:
         try:

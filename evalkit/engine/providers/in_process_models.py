@@ -231,8 +231,9 @@ class _ModelThread:
         """Queue a call."""
         with self._changed:
             if self._closed:
-                detail = "the model was removed from memory before this call began"
-                call.outcome.set_exception(ProviderError("server_error", detail))
+                call.outcome.set_exception(
+                    ProviderError("server_error", "the model was removed from memory before this call began")
+                )
             else:
                 self._queue.append(call)
                 self._changed.notify()

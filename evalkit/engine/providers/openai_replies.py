@@ -410,8 +410,15 @@ def _from_body(
 ) -> ProviderError:
     """The `ProviderError` for an error that came with status 200; its codes may name that of HTTP."""
     error_text = ErrorText.of(found)
-    text = f"error from {answer.origin}: {error_text.text or _json_text(found.get('error'))}"
-    return _problem(status_named(error_text), text, error_text, answer, judge, body, secret)
+    return _problem(
+        status_named(error_text),
+        f"error from {answer.origin}: {error_text.text or _json_text(found.get('error'))}",
+        error_text,
+        answer,
+        judge,
+        body,
+        secret,
+    )
 
 
 def _json_text(value: Any) -> str:

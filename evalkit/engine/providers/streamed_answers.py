@@ -56,10 +56,12 @@ def completion_of(content: bytes, status: int) -> dict[str, Any]:
         if not (choices or completion.get("error")) or any("message" not in choice for choice in choices.values()):
             raise TypeError
     except (ValueError, TypeError, AttributeError, RecursionError):
-        text = (
-            "the server streams its answers, in a form that evalkit does not read; switch streaming off at the server"
-        )
-        raise ProviderError("client_error", text, status=status, maybe_paid=True) from None
+        raise ProviderError(
+            "client_error",
+            "the server streams its answers, in a form that evalkit does not read; switch streaming off at the server",
+            status=status,
+            maybe_paid=True,
+        ) from None
     if choices and (
         completion.get("error") or not (has_ended or all("finish_reason" in choice for choice in choices.values()))
     ):

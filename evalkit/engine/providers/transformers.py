@@ -125,8 +125,15 @@ class TransformersModel:
                 ended.append((call, failed_with(error)))
                 continue
             if self._longest is not None and len(tokens) >= self._longest:
-                detail = f"the prompt has {len(tokens)} tokens; the model takes fewer than {self._longest}"
-                ended.append((call, ProviderError("too_long", detail)))
+                ended.append(
+                    (
+                        call,
+                        ProviderError(
+                            "too_long",
+                            f"the prompt has {len(tokens)} tokens; the model takes fewer than {self._longest}",
+                        ),
+                    )
+                )
                 continue
             alone = call if "seed" in judge.params else None  # a batch has one state of randomness
             settings = judge.temperature, judge.max_tokens, judge.timeout_s, canonical_json(dict(judge.params)), alone
@@ -165,9 +172,11 @@ class TransformersModel:
         fact = f"with {n_rows} replies, does not fit into the memory of {self._model.device}"
         if len(batch) == 1:
             return ProviderError("too_long", f"a prompt of {longest} tokens, {fact}; for more, use a server")
-        advice = f"lower {BATCH_SIZE} (it is {batch_size()}); for more, use a server"
-        detail = f"a batch of {len(batch)} prompts, the longest of {longest} tokens, {fact}; {advice}"
-        return ProviderError("client_error", detail)
+        return ProviderError(
+            "client_error",
+            f"a batch of {len(batch)} prompts, the longest of {longest} tokens, {fact}; lower {BATCH_SIZE} (it is "
+            f"{batch_size()}); for more, use a server",
+        )
 
     def has_died(self) -> bool:
         """Never: it computes in this process."""

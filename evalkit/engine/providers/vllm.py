@@ -268,8 +268,9 @@ class VllmModel:
             choice = output.outputs[0]
             tokens = choice.token_ids
             if choice.finish_reason not in ("stop", "length", "repetition"):
-                detail = f"the vLLM engine ended the reply abnormally ({choice.finish_reason!r})"
-                return ProviderError("server_error", detail)
+                return ProviderError(
+                    "server_error", f"the vLLM engine ended the reply abnormally ({choice.finish_reason!r})"
+                )
             reason = "length" if choice.finish_reason == "repetition" else choice.finish_reason
             rows = None if choice.logprobs is None else self._texts.rows(tokens, _shares(choice.logprobs), choice.text)
             written.append(Written(choice.text, reason, len(output.prompt_token_ids), len(tokens), rows))

@@ -138,17 +138,22 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
     if isinstance(replies, Mapping):
         ids = id_texts(pd.Series(list(replies), dtype=object), "replies")
         if unknown := sorted(set(ids) - set(worklist.ids)):
-            fact = f"replies= has {counted(len(unknown), 'item id')} that the items do not have: {listed(unknown)}"
-            raise InputError(f"{fact}; pass the items that these replies belong to")
+            raise InputError(
+                f"replies= has {counted(len(unknown), 'item id')} that the items do not have: {listed(unknown)}; pass "
+                "the items that these replies belong to"
+            )
         by_id = dict(zip(ids, replies.values(), strict=True))
         if len(by_id) < len(ids):
-            fact = f"replies= has two keys with the same text (such as 1 and '1') among {listed(ids)}"
-            raise InputError(f"{fact}; keep one of the two")
+            raise InputError(
+                f"replies= has two keys with the same text (such as 1 and '1') among {listed(ids)}; keep one of the two"
+            )
         return [by_id.get(item) for item in worklist.ids]
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)) or len(replies) != n_items:
         n = f" of {len(replies)}" if isinstance(replies, (list, tuple)) else ""
-        fact = f"replies= must be a list with one entry per item ({n_items} items), a Series"
-        raise InputError(f"{fact}, a mapping from item id to replies, or a table, got {type(replies).__name__}{n}")
+        raise InputError(
+            f"replies= must be a list with one entry per item ({n_items} items), a Series, a mapping from item id to "
+            f"replies, or a table, got {type(replies).__name__}{n}"
+        )
     return list(replies)
 
 
@@ -160,9 +165,10 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
         id_of = dict(zip(index, worklist.ids, strict=True))
         by_index = [id_of[key] for key in replies.index]
         if by_index != ids and set(ids) <= set(worklist.ids):
-            fact = "the index of the Series replies= is ambiguous"
-            advice = "its values are the ids of some items and the index labels of others"
-            raise InputError(f"{fact}: {advice}; pass a mapping from item id to replies")
+            raise InputError(
+                "the index of the Series replies= is ambiguous: its values are the ids of some items and the index "
+                "labels of others; pass a mapping from item id to replies"
+            )
         ids = by_index
     samples_of: dict[str, list[Any]] = {}
     for item, value in zip(ids, replies.tolist(), strict=True):
@@ -172,12 +178,15 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
 
 def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
     if missing := [name for name in ("item_id", "reply") if name not in replies.columns]:
-        text = f"replies= is a table without the column {listed(missing)}; it has {listed(replies.columns, most=30)}"
-        raise InputError(text)
+        raise InputError(
+            f"replies= is a table without the column {listed(missing)}; it has {listed(replies.columns, most=30)}"
+        )
     for name in ("criterion", "judge", "order"):
         if name in replies.columns and replies[name].nunique() > 1:
-            fact = f"record takes one {name} at a time, but replies= has several in column {name!r}"
-            raise InputError(f"{fact}: {listed(replies[name].unique())}")
+            raise InputError(
+                f"record takes one {name} at a time, but replies= has several in column {name!r}: "
+                f"{listed(replies[name].unique())}"
+            )
     ids = pd.Series(id_texts(replies["item_id"], "item_id"), dtype=object)
     samples = replies["sample"].astype(int).tolist() if "sample" in replies.columns else ids.groupby(ids).cumcount()
     by_item: dict[str, dict[int, Any]] = {}
@@ -207,8 +216,9 @@ def _new_ones(
                 ]
                 fact = f"item {item!r}, sample {parts.sample}: another reply of judge {parts.provider}:{parts.model}"
                 fact = f"{fact} for rubric {parts.rubric}@{parts.rubric_version} is already stored"
-                advice = "pass overwrite=True to use the new one"
-                raise InputError(f"{fact} (stored: {texts[0]}, new: {texts[1]}); {advice}")
+                raise InputError(
+                    f"{fact} (stored: {texts[0]}, new: {texts[1]}); pass overwrite=True to use the new one"
+                )
             fresh.append((parts, replace(reply, created=now)))  # what is received last counts
     return fresh
 
@@ -232,8 +242,10 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     stored = store.get_many({key for key in keys if key is not None})
     scored = table["error"].isna().tolist()
     if n_missing := sum(key is not None and key not in stored and scored[row] for row, key in enumerate(keys)):
-        fact = f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.where}"
-        raise CacheMiss(f"{fact}; check cache=")
+        raise CacheMiss(
+            f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.where}; check "
+            "cache="
+        )
     texts = {key: orjson.loads(value).get("text") for key, value in stored.items()}
     imported = table["reply"].tolist() if "reply" in table.columns else [None] * len(keys)
     rows = [text if key is None else texts.get(key) for key, text in zip(keys, imported, strict=True)]
@@ -281,8 +293,10 @@ def readings(judgments: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     merged = tables[0].merge(tables[1], on=_ONE_REPLY, how="left", suffixes=("", " of other"))
     has_other = merged["scored of other"].notna().to_numpy()
     if len(merged) and not has_other.any():
-        fact = "the two tables have no reply in common"
-        raise InputError(f"{fact}: no row has the same item, criterion, judge, order and sample in both")
+        raise InputError(
+            "the two tables have no reply in common: no row has the same item, criterion, judge, order and sample in "
+            "both"
+        )
     scored = merged["scored of other"].where(has_other, other=False).astype(bool)
     is_same = np.where(merged["scored"] & scored, merged["reading"] == merged["other"], ~merged["scored"] & ~scored)
     merged["same"] = pd.arrays.BooleanArray(np.asarray(is_same, dtype=bool), ~has_other)
@@ -298,8 +312,10 @@ def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:
     plain["order"] = plain["order"].where(plain["order"].notna(), None)
     if plain.duplicated().any():
         row = plain[plain.duplicated()].iloc[0]
-        fact = f"the judgments for the column {name!r} have two rows for the same reply"
-        raise InputError(f"{fact}: {listed(row.dropna().tolist())}; remove one of them")
+        raise InputError(
+            f"the judgments for the column {name!r} have two rows for the same reply: {listed(row.dropna().tolist())}; "
+            "remove one of them"
+        )
     label, error = table["label"].astype(object), table["error"].astype(object)
     label = label.where(label.notna(), table["score"].map(lambda score: None if pd.isna(score) else f"{score:g}"))
     plain[name] = label.where(table["error"].isna().to_numpy(), error)

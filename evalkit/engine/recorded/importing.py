@@ -47,8 +47,9 @@ class Values:
         """An error about a value, with its row and column."""
         row = int(self.rows[at])
         index = self.index[row]
-        text = f"row {row}{'' if index == row else f' (index {index!r})'}, column {self.column!r}: {message}"
-        return InputError(text)
+        return InputError(
+            f"row {row}{'' if index == row else f' (index {index!r})'}, column {self.column!r}: {message}"
+        )
 
     def required(self) -> list[str]:
         """The values as strings; a missing one is an error."""
@@ -86,11 +87,11 @@ class Values:
                     raise ValueError(value)
                 times.append(pd.to_datetime(value, format="ISO8601", utc=True))
             except (ValueError, TypeError, OverflowError):
-                fact = f"{value!r} is not a date, nor a text in ISO 8601 such as '2026-01-31 09:30'"
-                advice = (
-                    f"convert the column, as in pd.to_datetime(table[{self.column!r}], unit='s') or (…, dayfirst=True)"
-                )
-                raise self.error(index, f"{fact}; {advice}") from None
+                raise self.error(
+                    index,
+                    f"{value!r} is not a date, nor a text in ISO 8601 such as '2026-01-31 09:30'; convert the column, "
+                    f"as in pd.to_datetime(table[{self.column!r}], unit='s') or (…, dayfirst=True)",
+                ) from None
         return pd.Series(pd.DatetimeIndex(times, tz="UTC"))
 
     def same_for(self, owner: str, owners: Sequence[str], values: Iterable[Any]) -> None:
@@ -98,9 +99,11 @@ class Values:
         first: dict[str, Any] = {}
         for index, (name, value) in enumerate(zip(owners, values, strict=True)):
             if first.setdefault(name, value) != value:
-                fact = f"{owner} {name!r} has two values of {self.name}: {value!r} here and {first[name]!r} before"
-                message = f"{fact}; keep one"
-                raise self.error(index, message)
+                raise self.error(
+                    index,
+                    f"{owner} {name!r} has two values of {self.name}: {value!r} here and {first[name]!r} before; keep "
+                    "one",
+                )
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,9 @@ class Rows:
     def of(cls, frame: pd.DataFrame, item: Column | None, score: Column | None, text: Column | None) -> Rows:
         """The entries of a table; a cell that is a list has one entry per element."""
         if (score is None) == (text is None):
-            message = "import_judgments takes either score= (scores) or text= (raw replies); pass exactly one of them"
-            raise ConfigError(message)
+            raise ConfigError(
+                "import_judgments takes either score= (scores) or text= (raw replies); pass exactly one of them"
+            )
         if item is None and "item_id" not in frame.columns:
             ids = id_texts(frame.index, None)
         else:
@@ -153,13 +157,15 @@ class Rows:
         """The judge of each entry, and its weight if one Judge is given for all."""
         if annotator is not None:
             if judge is not None:
-                text = "judge= and annotator= both set the column judge of the result; pass only one of them"
-                raise ConfigError(text)
+                raise ConfigError(
+                    "judge= and annotator= both set the column judge of the result; pass only one of them"
+                )
             return self.values("annotator", annotator).required(), None
         if judge is None:
             if "judge" not in self.frame.columns:
-                fact = "judge= is missing; pass the column that names the judge"
-                raise ConfigError(f"{fact}, or one judge such as 'openai:gpt-4o-mini'")
+                raise ConfigError(
+                    "judge= is missing; pass the column that names the judge, or one judge such as 'openai:gpt-4o-mini'"
+                )
             judge = "judge"
         if isinstance(judge, str) and judge not in self.frame.columns and ":" in judge:
             judge = Judge.of(judge)
@@ -179,8 +185,11 @@ class Rows:
         names = values.required()
         for index, name in enumerate(names):
             if name not in rubric.names:
-                message = f"rubric {rubric.id!r} has no criterion {name!r}; {guess(name, rubric.names)}"
-                raise values.error(index, f"{message}allowed: {listed(rubric.names)}")
+                raise values.error(
+                    index,
+                    f"rubric {rubric.id!r} has no criterion {name!r}; {guess(name, rubric.names)}allowed: "
+                    f"{listed(rubric.names)}",
+                )
         return names
 
     def orders(self, given: Column | None, *, pairwise: bool) -> list[str | None]:
@@ -206,8 +215,10 @@ class Rows:
             ordered = pd.Series(keys, dtype=object).loc[numbers.sort_values(kind="stable").index]
             return [int(number) for number in ordered.groupby(ordered).cumcount().sort_index()]
         if self.has_lists:
-            fact = f"column {self.given.column!r} has a list of samples in each row, so sample= cannot be used"
-            raise ConfigError(f"{fact}; omit sample=")
+            raise ConfigError(
+                f"column {self.given.column!r} has a list of samples in each row, so sample= cannot be used; omit "
+                "sample="
+            )
         values = self.values("sample", given)
         first: dict[Any, int] = {}
         for index, cell in enumerate(values.values):
@@ -217,8 +228,11 @@ class Rows:
                     index, f"sample {cell!r} is not a whole number ≥ 0; to number the rows in their order, omit sample="
                 )
             if (before := first.setdefault((*keys[index], int(number)), index)) != index:
-                fact = f"the same item, criterion, judge, order and sample as row {self.at[before]}"
-                raise values.error(index, f"{fact}; drop one of the two rows, or give them different sample numbers")
+                raise values.error(
+                    index,
+                    f"the same item, criterion, judge, order and sample as row {self.at[before]}; drop one of the two "
+                    "rows, or give them different sample numbers",
+                )
         return [key[-1] for key in first]
 
     def _warn_of_copies(self, keys: list[Any]) -> None:
@@ -227,9 +241,12 @@ class Rows:
         texts = self.frame.astype(str).set_axis(range(self.frame.shape[1]), axis=1).iloc[self.at[firsts]]
         rows = texts.assign(key=[str((keys[first], self.given.values[first])) for first in firsts])
         if len(rows) and rows.duplicated(keep=False).all():
-            fact = f"each of the {len(rows)} rows is in the table twice or more, the same in all columns"
-            advice = "equal rows are samples of one judge; remove copies with table.drop_duplicates()"
-            warnings.warn(f"{fact}: {advice}", EvalkitWarning, stacklevel=4)
+            warnings.warn(
+                f"each of the {len(rows)} rows is in the table twice or more, the same in all columns: equal rows are "
+                "samples of one judge; remove copies with table.drop_duplicates()",
+                EvalkitWarning,
+                stacklevel=4,
+            )
 
     def refuse_several_systems(self, system: Column | None, inputs: Iterable[str]) -> None:
         """InputError where one item has the answers of several systems, which would be averaged as one."""
@@ -239,9 +256,11 @@ class Rows:
             several = values[values.map(len) > 1]
             if len(several):
                 texts = listed([text[:40] for text in several.iloc[0]], most=3)
-                fact = f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: {texts}"
-                advice = "give each answer an id of its own as item=, and its system as system="
-                raise InputError(f"{fact}. Scores of several answers would be averaged as one item's: {advice}")
+                raise InputError(
+                    f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: {texts}. Scores "
+                    "of several answers would be averaged as one item's: give each answer an id of its own as item=, "
+                    "and its system as system="
+                )
 
     def of_items(self, name: str, given: Column) -> list[str | None]:
         """A string per item, the same in all of its rows."""
@@ -267,8 +286,10 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
     """The values of an argument, as a column of the table."""
     if isinstance(given, str):
         if given not in frame.columns:
-            fact = f"{name}={given!r}: the table has no such column"
-            raise InputError(f"{fact}; {guess(given, frame.columns)}it has {listed(frame.columns, most=30)}")
+            raise InputError(
+                f"{name}={given!r}: the table has no such column; {guess(given, frame.columns)}it has "
+                f"{listed(frame.columns, most=30)}"
+            )
         column = frame[given]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"{name}={given!r}: the table has this column twice")
@@ -282,11 +303,14 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
     if isinstance(given, Mapping) and ids is not None:
         by_id = dict(zip(id_texts(pd.Series(list(given), dtype=object), name), given.values(), strict=True))
         if unknown := by_id.keys() - set(ids) if name in ("score", "text") else set():
-            fact = f"{name}= has {counted(len(unknown), 'item id')} that the table does not have"
-            raise InputError(f"{fact}: {listed(sorted(unknown))}")
+            raise InputError(
+                f"{name}= has {counted(len(unknown), 'item id')} that the table does not have: "
+                f"{listed(sorted(unknown))}"
+            )
         return pd.Series([by_id.get(item) for item in ids], index=frame.index, dtype=object)
-    text = f"{name}= must be a column's name, a Series or a mapping from item id to value, got {type(given).__name__}"
-    raise ConfigError(text)
+    raise ConfigError(
+        f"{name}= must be a column's name, a Series or a mapping from item id to value, got {type(given).__name__}"
+    )
 
 
 Codes = Mapping[Any, Any] | Callable[[Any], Any]
@@ -408,8 +432,10 @@ def import_judgments(
     rows.refuse_several_systems(system, () if pairwise else chosen.input_names)
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
-        advice = "with text=, codes= may say only what a missing text means, as in {None: 'not_asked'}"
-        raise ConfigError(f"read= is only for text= (raw replies), and codes= for score=; {advice}")
+        raise ConfigError(
+            "read= is only for text= (raw replies), and codes= for score=; with text=, codes= may say only what a "
+            "missing text means, as in {None: 'not_asked'}"
+        )
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         kind = type(codes).__name__
         raise ConfigError(f"codes= must be a function, or a mapping from value to code or reason, got {kind}")
@@ -454,9 +480,12 @@ def _warn_of_another_criterion(frame: pd.DataFrame, rubric: Rubric) -> None:
     """Warn where the table's only criterion has another name than the rubric's."""
     names = [str(name) for name in frame["criterion"].dropna().unique()] if "criterion" in frame else []
     if len(rubric.names) == 1 and len(names) == 1 and names != [*rubric.names]:
-        fact = f"the column 'criterion' says {names[0]!r}, and its scores are stored as {rubric.names[0]!r}"
-        advice = f"if they are the same, pass criterion={rubric.names[0]!r}"
-        warnings.warn(f"{fact}, the only criterion of rubric {rubric.id!r}; {advice}", EvalkitWarning, stacklevel=3)
+        warnings.warn(
+            f"the column 'criterion' says {names[0]!r}, and its scores are stored as {rubric.names[0]!r}, the only "
+            f"criterion of rubric {rubric.id!r}; if they are the same, pass criterion={rubric.names[0]!r}",
+            EvalkitWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_answers(rows: Rows, columns: Mapping[str, list[Any]], used: set[str]) -> None:
@@ -470,11 +499,13 @@ def _warn_of_answers(rows: Rows, columns: Mapping[str, list[Any]], used: set[str
         if counts.max() > 1:
             differ.append(f"{name!r} ({counts.max()} of item {rows.items[counts.argmax()]!r})")
     if differ:
-        fact = (
-            f"rows of one item and judge have several values of {', '.join(differ)}, and count as samples of one answer"
+        warnings.warn(
+            f"rows of one item and judge have several values of {', '.join(differ)}, and count as samples of one "
+            "answer; if they are of several answers, give each an id of its own as item=, and its system as system=; "
+            "to number the samples, pass sample=",
+            EvalkitWarning,
+            stacklevel=3,
         )
-        advice = "if they are of several answers, give each an id of its own as item=, and its system as system="
-        warnings.warn(f"{fact}; {advice}; to number the samples, pass sample=", EvalkitWarning, stacklevel=3)
 
 
 def _verdicts(
@@ -531,8 +562,10 @@ class _Coder:
         for value, meaning in codes.items() if isinstance(codes, Mapping) else ():
             if (outcome := self._code_or_reason(meaning)) == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
-                fact = f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; map it to a code of the scale"
-                raise ConfigError(f"{fact}, or to the reason why there is no score: {reasons}")
+                raise ConfigError(
+                    f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; map it to a code of the scale, or "
+                    f"to the reason why there is no score: {reasons}"
+                )
             if self._named.setdefault(_key(value), outcome) != outcome:
                 raise ConfigError(f"codes= names {value!r} twice, with different meanings")
         self._is_complete = any(code is not None for code, _ in self._named.values())
@@ -543,8 +576,11 @@ class _Coder:
         if key in self._named:
             return self._named[key]
         if key == _MISSING:
-            advice = "as in codes={None: 'unreadable'} (or 'abstained', 'not_asked'), or drop the row"
-            raise values.error(at, f"the value is missing; define what that means, {advice}")
+            raise values.error(
+                at,
+                "the value is missing; define what that means, as in codes={None: 'unreadable'} (or 'abstained', "
+                "'not_asked'), or drop the row",
+            )
         if self._is_complete:
             raise values.error(at, f"codes= does not name {excerpt}; add it, with a code or a reason")
         meaning = value
@@ -552,8 +588,7 @@ class _Coder:
             try:
                 meaning = self._function(value)
             except Exception as error:
-                message = f"codes= raised {type(error).__name__} ({error}) for {excerpt}"
-                raise values.error(at, message) from error
+                raise values.error(at, f"codes= raised {type(error).__name__} ({error}) for {excerpt}") from error
         if (outcome := self._code_or_reason(meaning)) == (None, None):
             result = excerpt if self._function is None else f"codes= returned {_start(meaning)} for {excerpt}, which"
             raise values.error(at, f"{result} {self._off_scale}; map it with codes= to a code or to a reason")
@@ -589,8 +624,10 @@ def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> 
         allowed = listed(get_args(Verdicts)) if pairwise else "None: this rubric judges single answers"
         raise ConfigError(f"unknown verdicts={verdicts!r}; allowed: {allowed}")
     if verdicts is None and "BA" in orders:
-        fact = "verdicts= is missing; pass 'shown' if the verdict A means the answer that was shown first"
-        raise ConfigError(f"{fact}, or 'unswapped' if it always means answer_a of the item")
+        raise ConfigError(
+            "verdicts= is missing; pass 'shown' if the verdict A means the answer that was shown first, or 'unswapped' "
+            "if it always means answer_a of the item"
+        )
 
 
 def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
@@ -617,7 +654,7 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             n_same = int((pairs["AB"] == pairs["BA"]).sum())
             fact = f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only"
             fact = f"{fact} {n_same} of {counted(len(pairs), 'item')} (correlation between the orders: {r:.2f})"
-            advice = (
-                f"Even a judge that prefers one position agrees with itself more often, so pass verdicts={opposite!r}"
+            raise InputError(
+                f"{fact}. Even a judge that prefers one position agrees with itself more often, so pass "
+                f"verdicts={opposite!r}"
             )
-            raise InputError(f"{fact}. {advice}")

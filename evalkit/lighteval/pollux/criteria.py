@@ -132,9 +132,10 @@ def as_gate(criterion: Criterion) -> Criterion:
     0.5
     """
     if not any(not isinstance(code, str) and code > 0 for code in criterion.scale.codes):
-        fact = f"criterion {criterion.name!r} cannot be scored as in POLLUX"
-        advice = "which divides a score by the maximum of the scale; the maximum must be above 0"
-        raise ConfigError(f"{fact}, {advice}, but the scale is {listed(criterion.scale.codes)}")
+        raise ConfigError(
+            f"criterion {criterion.name!r} cannot be scored as in POLLUX, which divides a score by the maximum of the "
+            f"scale; the maximum must be above 0, but the scale is {listed(criterion.scale.codes)}"
+        )
     lowest, following = sorted(float(code) for code in criterion.scale.codes)[:2]
     if not criterion.critical or criterion.better != "low" or criterion.pass_at != lowest:
         return criterion

@@ -128,13 +128,16 @@ class PolluxScore(RubricScore):
         super().__init__(declared, name, {}, dict(options))
         self.criteria, self.missing, self.shown = criteria, missing, shown
         if totals := [option for option in _TOTALS if option in options]:
-            why = "it would apply to each criterion separately; omit it"
-            raise ConfigError(f"{listed(totals)} is not supported by a metric of several criteria, because {why}")
+            raise ConfigError(
+                f"{listed(totals)} is not supported by a metric of several criteria, because it would apply to each "
+                "criterion separately; omit it"
+            )
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         if taken := [key for key in shown if key in RESERVED]:
-            fact = f"a criterion must not have the id {listed(taken)}, because a figure has this name"
-            raise ConfigError(f"{fact}; choose another id")
+            raise ConfigError(
+                f"a criterion must not have the id {listed(taken)}, because a figure has this name; choose another id"
+            )
         if unknown := [key for key in shown if key not in criteria]:
             raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known: {listed(criteria, most=20)}")
 

@@ -54,8 +54,10 @@ def judge_and_options(
     if unknown := [name for name in options if name not in BACKEND_OPTIONS]:
         raise ConfigError(f"unknown backend_options {listed(unknown)}; allowed: {', '.join(BACKEND_OPTIONS)}")
     if options.get("increase_max_tokens_for_reasoning"):
-        why = "it guesses from the model's name; set max_tokens to what the judge needs"
-        raise ConfigError(f"backend_options: increase_max_tokens_for_reasoning is not supported, because {why}")
+        raise ConfigError(
+            "backend_options: increase_max_tokens_for_reasoning is not supported, because it guesses from the model's "
+            "name; set max_tokens to what the judge needs"
+        )
     own = {name: options[name] for name in _OF_JUDGE if name in options}
     params = dict(own.pop("params", None) or {})
     params |= {} if hf_provider is None else {"hf_provider": hf_provider}
@@ -106,5 +108,6 @@ def _as_format(given: Any) -> Any:
         return dict(given)
     if isinstance(given, type) and hasattr(given, "model_json_schema"):
         return {"type": "json_schema", "json_schema": {"name": given.__name__, "schema": given.model_json_schema()}}
-    text = f"response_format must be a pydantic model (its class) or a mapping in the server's form, not {given!r}"
-    raise ConfigError(text)
+    raise ConfigError(
+        f"response_format must be a pydantic model (its class) or a mapping in the server's form, not {given!r}"
+    )

@@ -291,8 +291,10 @@ def _mode() -> str:
     """The scoring mode: ``judge`` unless the environment sets one."""
     mode = asked_mode() or "judge"
     if mode == "jury":
-        fact = "scoring mode 'jury' needs two or more judges, but PolluxLLMJudgeMetric has one"
-        raise ConfigError(f"{fact}; use pollux_metric, or the mode 'judge'")
+        raise ConfigError(
+            "scoring mode 'jury' needs two or more judges, but PolluxLLMJudgeMetric has one; use pollux_metric, or the "
+            "mode 'judge'"
+        )
     return mode
 
 

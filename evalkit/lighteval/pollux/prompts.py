@@ -100,8 +100,9 @@ def _build_pollux_prompt_text(
 def _lines(rubrics: Mapping[Any, str]) -> str:
     codes = {key: number(key) for key in rubrics}
     if wrong := [key for key, code in codes.items() if code is None]:
-        text = f"rubrics has the key {wrong[0]!r}; each key must be a number, or a number as text, as in {{'0': …}}"
-        raise RubricError(text)
+        raise RubricError(
+            f"rubrics has the key {wrong[0]!r}; each key must be a number, or a number as text, as in {{'0': …}}"
+        )
     order = sorted(rubrics, key=lambda key: codes[key] or 0)
     return "\n".join(f"{code_text(codes[key] or 0)}: {rubrics[key]}" for key in order)
 

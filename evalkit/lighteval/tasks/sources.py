@@ -134,8 +134,9 @@ def check_row(row: Mapping[str, Any], columns: Sequence[str], where: str) -> Non
     evalkit.errors.ConfigError: org/data lacks the column 'label'; expected prompt, label, got 'prompt'
     """
     if row.get("__few_shots"):
-        text = f"{where}: use the task with |0, because LightEval would show few-shot examples without their context"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"{where}: use the task with |0, because LightEval would show few-shot examples without their context"
+        )
     if lacking := [name for name in columns if name not in row]:
         there = listed(sorted(name for name in row if not name.startswith("__")), most=30)
         raise ConfigError(f"{where} lacks the column {listed(lacking)}; expected {', '.join(columns)}, got {there}")

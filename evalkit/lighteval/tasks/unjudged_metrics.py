@@ -200,10 +200,11 @@ class FollowedInstructions(SampleLevelComputation):  # type: ignore[misc,unused-
                     self.compute(doc, ModelResponse(text=[text]))
             except Exception as problem:  # noqa: BLE001  # the checkers raise anything
                 said, ids = " ".join(str(problem).split()), (doc.specific or {})["instructions_id_list"]
-                fact = f"document {doc.id!r}: IFEval cannot check {ids} here ({type(problem).__name__}: {said})"
-                advice = "instructions on languages and letter case need the package langdetect, those on sentences"
-                more = "and words in capitals need `python -m nltk.downloader punkt punkt_tab`"
-                raise ConfigError(f"{fact}; {advice} {more}") from None
+                raise ConfigError(
+                    f"document {doc.id!r}: IFEval cannot check {ids} here ({type(problem).__name__}: {said}); "
+                    "instructions on languages and letter case need the package langdetect, those on sentences and "
+                    "words in capitals need `python -m nltk.downloader punkt punkt_tab`"
+                ) from None
 
 
 @cache
@@ -353,8 +354,9 @@ def _is_equal(one: Any, other: Any) -> bool:
 def check_calls(answer: str, doc: Any) -> tuple[Mapping[str, float], str]:
     """Figures of `score_calls` for the document's expected calls (``specific["expected"]``, JSON)."""
     if (expected := read_calls(doc.specific["expected"])) is None:
-        text = f"task {doc.task_name!r}, document {doc.id!r}: specific['expected'] is not a JSON array of calls"
-        raise InputError(text)
+        raise InputError(
+            f"task {doc.task_name!r}, document {doc.id!r}: specific['expected'] is not a JSON array of calls"
+        )
     given = read_calls(answer)
     figures = score_calls(expected, given)
     if given is None:

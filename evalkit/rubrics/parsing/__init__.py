@@ -84,8 +84,9 @@ def _pattern(form: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(source)
     except re.error as problem:
-        text = f"the reply form {form!r} is not a valid regular expression for Python's re module: {problem}"
-        raise RubricError(text) from None
+        raise RubricError(
+            f"the reply form {form!r} is not a valid regular expression for Python's re module: {problem}"
+        ) from None
     if "score" not in pattern.groupindex and pattern.groups != 1:
         fact = f"the reply form {form!r} must have exactly one group"
         raise RubricError(f"{fact}, or a group named score as in (?P<score>…), got {pattern.groups} groups")

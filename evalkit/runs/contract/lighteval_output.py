@@ -81,8 +81,9 @@ class LightevalArtifacts:
             message = " ".join(str(problem).split())[:200]
             raise InputError(f"{file} is truncated or not a parquet file: {message}") from None
         if missing := [name for name in _COLUMNS if name not in frame.columns]:
-            text = f"{file} has no column {listed(missing)}; run LightEval with --save-details to get one that has it"
-            raise InputError(text)
+            raise InputError(
+                f"{file} has no column {listed(missing)}; run LightEval with --save-details to get one that has it"
+            )
         return frame[list(_COLUMNS)]
 
     def details_file(self, task: str) -> Path | None:

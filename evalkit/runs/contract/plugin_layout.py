@@ -98,15 +98,19 @@ class PluginLayout:
         if known is not None or self.module.partition(".")[0] in sys.stdlib_module_names:
             if known is not None and _is_file(known, self.file):
                 return known
-            said = f"is taken by {getattr(known, '__file__', None) or 'Python itself'}; rename the module"
-            raise ConfigError(f"plugin {self.root}: the name of its module, {self.module!r}, {said}")
+            raise ConfigError(
+                f"plugin {self.root}: the name of its module, {self.module!r}, is taken by "
+                f"{getattr(known, '__file__', None) or 'Python itself'}; rename the module"
+            )
         if str(self.search) not in sys.path:
             sys.path.append(str(self.search))  # last, so that the plugin's folder hides no library
         if "." in self.module:
             module = importlib.import_module(self.module)
             if not _is_file(module, self.file):
-                other = f"is imported from another copy, {module.__file__}; remove that copy"
-                raise ConfigError(f"plugin {self.root}: its module {self.module!r} {other}")
+                raise ConfigError(
+                    f"plugin {self.root}: its module {self.module!r} is imported from another copy, {module.__file__}; "
+                    "remove that copy"
+                )
             return module
         inside = [str(self.folder)] if self.file.name == "__init__.py" else None
         spec = importlib.util.spec_from_file_location(self.module, self.file, submodule_search_locations=inside)
@@ -196,8 +200,10 @@ def _only_module(root: Path) -> Path | None:
             found = [one for one in found if one.parent.name.lower() == own] or found
         if len(found) > 1:
             names = listed(one.parent.name if one.name == "__init__.py" else one.stem for one in found)
-            advice = f"the group {ENTRY_POINTS!r} for the plugin's package, or use the package's own folder"
-            raise ConfigError(f"{root} contains more than one package ({names}); add an entry point in {advice}")
+            raise ConfigError(
+                f"{root} contains more than one package ({names}); add an entry point in the group {ENTRY_POINTS!r} "
+                "for the plugin's package, or use the package's own folder"
+            )
         if found:
             return found[0]
     return None

@@ -83,8 +83,10 @@ class JudgeConfig(_Part):
     def _has_our_names_and_no_key(cls, values: Any) -> Any:
         if isinstance(values, Mapping):
             if keys := [name for name in values if is_key(str(name))]:
-                advice = "put the key into an environment variable and set api_key_env to the variable's name"
-                raise ValueError(f"{listed(keys)}: a literal key is not allowed in a scoring config; {advice}")
+                raise ValueError(
+                    f"{listed(keys)}: a literal key is not allowed in a scoring config; put the key into an "
+                    "environment variable and set api_key_env to the variable's name"
+                )
             for other, name in _OTHER_NAMES.items():
                 if other in values and name in values:
                     raise ValueError(f"{other} and {name} mean the same; keep one of them")
@@ -180,8 +182,10 @@ class ScoringConfig(_Part):
             raise ValueError("judges: all weights are 0, so no judge is left; give at least one a weight above 0")
         names = [judge.name for judge in self.to_judges()]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            advice = "rename one, or use samples to call one judge more than once"
-            raise ValueError(f"judges: two have the name {listed(twice)}; {advice}")
+            raise ValueError(
+                f"judges: two have the name {listed(twice)}; rename one, or use samples to call one judge more than "
+                "once"
+            )
         return self
 
     @classmethod
@@ -278,11 +282,14 @@ class Scoring:
     def check_number(self, n_judges: int, where: str) -> None:
         """ConfigError if the mode does not allow this number of judges; `where` is the place that lists them."""
         if self.mode == "judge" and n_judges > 1:
-            has = f"{where} has {n_judges}; keep one, or use the mode 'jury'"
-            raise ConfigError(f"scoring mode 'judge' takes one judge, and {has}")
+            raise ConfigError(
+                f"scoring mode 'judge' takes one judge, and {where} has {n_judges}; keep one, or use the mode 'jury'"
+            )
         if self.mode == "jury" and n_judges == 1:
-            has = f"{where} has one; add another, or use the mode 'judge'"
-            raise ConfigError(f"scoring mode 'jury' takes two judges or more, and {has}")
+            raise ConfigError(
+                f"scoring mode 'jury' takes two judges or more, and {where} has one; add another, or use the mode "
+                "'judge'"
+            )
 
 
 def config_in(text: str) -> ScoringConfig:
@@ -324,8 +331,9 @@ def read_config(given: Any, where: str) -> tuple[str, Any]:
     try:
         values = read_yaml(path) if path.suffix in (".yaml", ".yml") else parse_json(read_text(path), path, ConfigError)
     except RubricError as problem:
-        said = f"{str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
-        raise ConfigError(f"{where}: {said}") from None
+        raise ConfigError(
+            f"{where}: {str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
+        ) from None
     return str(path), values
 
 

@@ -65,8 +65,9 @@ def _package(name: str) -> str:
 
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name) or iskeyword(package) or len(name) > 60:
-        fact = f"invalid plugin name {name!r}"
-        raise ConfigError(f"{fact}: expected lower-case words and digits joined by dashes, such as support-tone")
+        raise ConfigError(
+            f"invalid plugin name {name!r}: expected lower-case words and digits joined by dashes, such as support-tone"
+        )
     spec = find_spec(package)  # a plain folder of that name has no origin; it may be the target
     if package in sys.stdlib_module_names or (spec is not None and spec.origin is not None):
         raise ConfigError(f"a plugin named {name!r} would hide the package {package!r}; choose another name")

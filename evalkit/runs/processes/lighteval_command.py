@@ -136,9 +136,12 @@ def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """LightEval's flags without leading dashes; ConfigError for keys and for flags that the run sets itself."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
     if ours := sorted(_OURS & plain.keys()):
-        advice = "remove it (for fewer samples, set max_samples of the run)"
-        raise ConfigError(f"evalkit sets LightEval's flag --{ours[0]} for each run; {advice}")
+        raise ConfigError(
+            f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (for fewer samples, set max_samples of "
+            "the run)"
+        )
     if secret := next((name for name in plain if is_key(name)), None):
-        fact = "holds a key, which the registry would store and show"
-        raise ConfigError(f"--{secret} {fact}; set it in an environment variable")
+        raise ConfigError(
+            f"--{secret} holds a key, which the registry would store and show; set it in an environment variable"
+        )
     return plain

@@ -130,13 +130,15 @@ class Database:
             try:
                 return create_engine(self._url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
             except ModuleNotFoundError:
-                text = f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
-                raise MissingExtraError(text) from None
+                raise MissingExtraError(
+                    f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
+                ) from None
         path = Path(str(self._url.database))
         if (network := network_file_system(path.parent)) is not None:
-            why = f"a network file system ({network}), where SQLite's locks do not work"
-            advice = "set EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
-            raise ConfigError(f"registry {path} is on {why}; {advice}")
+            raise ConfigError(
+                f"registry {path} is on a network file system ({network}), where SQLite's locks do not work; set "
+                "EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
+            )
         if self.is_read_only:
             engine = create_engine(self._url, poolclass=NullPool, creator=lambda: _connect_read_only(path))
         else:
@@ -171,8 +173,9 @@ def _url_of(address: str) -> URL:
             raise ConfigError("a registry in memory would be lost; use the path of a file")
         return _sqlite(url.database)
     if url.drivername not in ("postgres", "postgresql", "postgresql+psycopg"):
-        allowed = "a file's path, sqlite:///… and postgresql://…"
-        raise ConfigError(f"a registry cannot be on {url.drivername!r}; allowed: {allowed}")
+        raise ConfigError(
+            f"a registry cannot be on {url.drivername!r}; allowed: a file's path, sqlite:///… and postgresql://…"
+        )
     return _password_in_place(url.set(drivername="postgresql+psycopg"))
 
 
@@ -227,13 +230,17 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
         if now == NEWEST:
             return
         if read_only:
-            fact = f"is read-only here and has the schema {now!r}, not {NEWEST!r}"
-            raise RegistryError(f"registry {shown} {fact}; open it once where it is writable")
+            raise RegistryError(
+                f"registry {shown} is read-only here and has the schema {now!r}, not {NEWEST!r}; open it once where it "
+                "is writable"
+            )
         if now is None and tables:
             raise RegistryError(f"registry {shown} contains tables of another program; use another database or file")
         if now not in _MIGRATIONS:
-            fact = f"which this evalkit does not know (the newest that it knows is {NEWEST!r}); use a newer evalkit"
-            raise RegistryError(f"registry {shown} has the schema {now!r}, {fact}")
+            raise RegistryError(
+                f"registry {shown} has the schema {now!r}, which this evalkit does not know (the newest that it knows "
+                f"is {NEWEST!r}); use a newer evalkit"
+            )
         if now is None:
             Base.metadata.create_all(connection)
         while now != NEWEST:

@@ -220,8 +220,10 @@ class PackFile(_Strict):
         if len(",".join(entry.spec for entry in self.tasks).encode()) > _MOST_BYTES:
             raise ValueError(f"tasks: the names of {len(names)} tasks do not fit into one command line; split the pack")
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            way = "to compare judges, give each another judge_profile in its overrides"
-            raise ValueError(f"tasks: {listed(twice)} listed more than once; a run has one result per task; {way}")
+            raise ValueError(
+                f"tasks: {listed(twice)} listed more than once; a run has one result per task; to compare judges, give "
+                "each another judge_profile in its overrides"
+            )
         if not any(entry.weight for entry in self.tasks):
             raise ValueError("tasks: all weights are 0, so there is no score")
         return self

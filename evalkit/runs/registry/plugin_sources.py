@@ -54,8 +54,10 @@ def locate(uri: str) -> Place:
         return Place(str(path.resolve()), path.resolve())
     if _DOTTED.fullmatch(uri) and (found := _package(uri)) is not None:
         return Place(uri, found)
-    advice = "install an archive or a repository with pip or uv (pip install git+https://…@REF), and give its package"
-    raise ConfigError(f"no plugin at {uri!r}: expected a file or folder, or an installed package; {advice}")
+    raise ConfigError(
+        f"no plugin at {uri!r}: expected a file or folder, or an installed package; install an archive or a repository "
+        "with pip or uv (pip install git+https://…@REF), and give its package"
+    )
 
 
 def _check_no_password(uri: str) -> None:

@@ -41,9 +41,10 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
             raise
     existing = find_row(database, kind, kind.__tablename__, row.name, row.version)
     if differs := [name for name in ("content_hash", *same) if getattr(existing, name) != getattr(row, name)]:
-        fact = f"already exists in {kind.__tablename__} with another {', '.join(differs)}"
-        advice = "versions are never overwritten, so use a new version"
-        raise ConfigError(f"{row.name}@{row.version} {fact}; {advice}")
+        raise ConfigError(
+            f"{row.name}@{row.version} already exists in {kind.__tablename__} with another {', '.join(differs)}; "
+            "versions are never overwritten, so use a new version"
+        )
     return existing
 
 
@@ -189,9 +190,10 @@ class Registry:
         except ConfigError as problem:
             raise EntryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
         if now != plugin.content_hash:
-            fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}; restore the files"
-            text = f"plugin {plugin.label} changed since it was registered: {fact}, or register it as a new version"
-            raise EntryError(text)
+            raise EntryError(
+                f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
+                f"{plugin.content_hash[:12]}; restore the files, or register it as a new version"
+            )
         return layout
 
     def add_template(

@@ -267,8 +267,10 @@ def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None
     for name, several in sorted(versions.items()):
         if len(several) > 1:
             tasks = [task for task, one in bindings.items() if one.plugin == name]
-            fact = f"plugin {name!r} is needed in the versions {listed(sorted(several))} (tasks {listed(tasks)})"
-            search.problems.append(f"{fact}, but a process can load only one; set the same version everywhere")
+            search.problems.append(
+                f"plugin {name!r} is needed in the versions {listed(sorted(several))} (tasks {listed(tasks)}), but a "
+                "process can load only one; set the same version everywhere"
+            )
 
 
 def _check_names(search: Search, pack: Pack) -> None:

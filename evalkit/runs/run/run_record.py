@@ -176,8 +176,10 @@ class Run:
             try:
                 return RunFacts.model_validate(self.artifacts["facts"])
             except ValidationError as problem:
-                said = f"invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote them"
-                raise RegistryError(f"run {self.id}: {said}") from None
+                raise RegistryError(
+                    f"run {self.id}: invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote "
+                    "them"
+                ) from None
         old = self.artifacts.get("scorers", {})  # of an earlier evalkit, which called what is its own `deterministic`
         return RunFacts.model_validate(
             {"tasks": {task: {"metrics": {

@@ -40,8 +40,10 @@ def read_findings(run: Run) -> Ending:
     receipts.sort(key=lambda receipt: order.get(task_name(receipt.task), len(order)))
     facts = read_facts(place)
     if missing := [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]:
-        there = f"it has results for {listed(artifacts.results)}"
-        raise InputError(f"{artifacts.results_file} has no results for {listed(missing)}; {there}")
+        raise InputError(
+            f"{artifacts.results_file} has no results for {listed(missing)}; it has results for "
+            f"{listed(artifacts.results)}"
+        )
     details = {task: _details(artifacts, task) for task in artifacts.results}
     named = [part for one in run.tasks for part in _parts(one.task, artifacts.results)]
     order_of_tasks = dict.fromkeys([*named, *artifacts.results])

@@ -148,8 +148,9 @@ def _id_of(session: Session, name: str) -> str:
     if name in ids or len(ids) == 1:
         return name if name in ids else ids[0]
     if ids:
-        text = f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
-        raise RegistryError(text)
+        raise RegistryError(
+            f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
+        )
     raise RegistryError(f"run {name!r} not found; 'evalkit run list' lists all runs")
 
 
@@ -217,7 +218,7 @@ def _receipts(row: RunRow) -> tuple[Receipt, ...]:
     try:
         return tuple(Receipt.model_validate(one) for receipts in row.receipts for one in receipts.content["receipts"])
     except ValidationError as problem:
-        said = f"the records of how it was scored ({explain(problem, Receipt)})"
         raise RegistryError(
-            f"run {row.id}: invalid receipts, {said}; use the evalkit version that wrote them"
+            f"run {row.id}: invalid receipts, the records of how it was scored ({explain(problem, Receipt)}); use the "
+            "evalkit version that wrote them"
         ) from None
