@@ -147,7 +147,7 @@ def check_calls(
             raise type(problem)(f"item {item!r}: {problem}") from None
         rows.append((not problems, len([*_calls(log)]), "; ".join(problems)))
     table = pd.DataFrame(rows, columns=["passed", "n_calls", "problems"]).astype({"passed": "boolean"})
-    return pd.concat([frame[["item_id", *({"group_id", "system_id"} & {*frame})]], table], axis=1)
+    return pd.concat([frame.filter(["item_id", "group_id", "system_id"]), table], axis=1)
 
 
 def _is_call(call: Any) -> bool:

@@ -22,6 +22,7 @@ from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, jackknife_row, result_table
+from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 FEWEST, FEWEST_FOR_SLOPE = 30, 100
@@ -424,13 +425,6 @@ def _decided(chances: Chances, threshold: float) -> dict[str, Any]:
     return (
         row | {"n_labelled": len(right)} | figure_row("agreement", mean, rate_interval(right, chances.unit[labelled]))
     )
-
-
-def passes_at(prob: Floats, cut: float) -> Floats:
-    """1 where P is at least the cut, else 0; at a cut of .5, a P of .5 is half; NaN without P."""
-    near = np.round(prob, _ROUNDED)
-    passed = np.where(np.isnan(prob), np.nan, (near >= cut).astype(np.float64))
-    return np.where((near == cut) & (cut == 0.5), 0.5, passed)
 
 
 def _fewest(at_least: float) -> float:
