@@ -171,6 +171,11 @@ RAISED = (
     Raise("rubrics", 5, "a cut on P(pass) in a profile"),
     Raise("runs", 1, "a cut on P(pass) in a receipt"),
     Raise("stats", 27, "votes that pass by their mean P(pass) at a cut"),
+    Raise("engine", 1, "a batch of image items of which nothing is missing is not refused"),
+    Raise("readers", 5, "two scores of Inspect for one column are refused"),
+    Raise("rubrics", 5, "examples with images or files are refused"),
+    Raise("stats", 3, "doubled votes of first failures, and a share of 0 or 1 to reach, are refused"),
+    Raise("tables", 15, "names of images, a history and rules of calls in another form are refused"),
 )
 
 

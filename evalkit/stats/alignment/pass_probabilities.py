@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.settings import check_share
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, checked_part, panels
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption, count_look, take_part
@@ -220,6 +220,8 @@ def certainty_threshold(
         For a share out of range.
     """
     check_share("at_least", at_least)
+    if at_least in (0, 1):
+        raise ConfigError(f"at_least must be above 0 and under 1, got {at_least!r}; as in at_least=0.9")
     two, rows = TwoParts.of(judged, labels, "certainty_threshold", clusters, part), []
     for chances, hidden in two.chances:
         threshold = _sure_from(chances, at_least)
