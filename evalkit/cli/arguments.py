@@ -235,6 +235,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "min-self-agreement": _value("SHARE", _MIN_SELF_AGREEMENT, type=float),
     "aggregate": {"choices": tuple(AGGREGATE_RULES), "help": f"{_AGGREGATE}: {meanings(AGGREGATE_RULES)}"},
     "quorum": _value("SHARE", _QUORUM, type=float),
+    "pass-prob-at": _value("P", "a vote passes from this mean P(pass) on (default: no such cut)", type=float),
     # labels, output and the registry
     "labels": _value("FILE", _LABELS),
     "reader": _value("NAME", "reader of labels of another tool, by the entry point evalkit.readers"),
@@ -326,11 +327,15 @@ def _judges(args: argparse.Namespace, profile: ek.rubrics.Profile | None) -> lis
     if panel.source == "missing":
         parts = (text.partition(":") for text in ([texts] if isinstance(texts, str) else texts))
         name = next(name for name, _, model in parts if not model.strip() and name != "fake").strip()
-        fact = f"{settings.source('judge')}: the judge {name!r} has no model"
-        raise ConfigError(f"{fact}; name {name}:MODEL, or pass --judge-model MODEL")
+        raise ConfigError(
+            f"{settings.source('judge')}: the judge {name!r} has no model; name {name}:MODEL, or pass --judge-model "
+            "MODEL"
+        )
     if settings.source("base_url").startswith("flag ") and {judge.provider for judge in panel.judges} == {"fake"}:
-        fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
-        raise ConfigError(f"{fact}; remove it")
+        raise ConfigError(
+            "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server; remove "
+            "it"
+        )
     judges = panel.changed(settings)
     return None if panel.of_profile and judges == panel.judges else list(judges) or None
 

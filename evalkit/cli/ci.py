@@ -64,8 +64,14 @@ def _add_traces(parser: Parser) -> Any:
     add_value(parser, "--config", "FILE", "YAML or JSON: settings, tests, limits for all tests together", required=True)
     add_value(parser, "--trace-file", "FILE", "traces, one JSON object per line", required=True)
     group = parser.add_argument_group("who judges")
-    text = "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
-    add_value(group, "--judge", "J", f"{text}provider:model", action="append")
+    add_value(
+        group,
+        "--judge",
+        "J",
+        "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+        "provider:model",
+        action="append",
+    )
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
     add_flags(group, "refresh")
     text = "do not use replies that were copied from another rubric version"
@@ -198,11 +204,14 @@ def _record(args: argparse.Namespace) -> int:
 
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():
-        fact = f"--redact would overwrite {args.trace_file} and erase its texts permanently"
-        raise ConfigError(f"{fact}; name another file with --out")
+        raise ConfigError(
+            f"--redact would overwrite {args.trace_file} and erase its texts permanently; name another file with --out"
+        )
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
-        fact = f"--out {target} cannot be written: it must be a file in an existing folder"
-        raise ConfigError(f"{fact}, and not the file of --config; choose another path")
+        raise ConfigError(
+            f"--out {target} cannot be written: it must be a file in an existing folder, and not the file of --config; "
+            "choose another path"
+        )
     check_writable(target)
     options = _options(args)
     since = stamp_of(args.trace_file)

@@ -65,8 +65,9 @@ def add(commands: Commands) -> None:
 
     group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)
     add_value(group, "-o --out", "FILE", "the page (.html), replaced if it exists", required=True)
-    text = "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
-    add_value(group, "--baseline", "A", text)
+    add_value(
+        group, "--baseline", "A", "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
+    )
     add_flags(group, "quiet")
     _add_judging(commands)
 
@@ -152,7 +153,7 @@ def _folder(args: argparse.Namespace) -> Path:
 def _settings(evaluation: ek.Evaluation) -> dict[str, Any]:
     return {
         "rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "judges": list(evaluation.judges),
-        "samples": evaluation.samples, "rules": asdict(evaluation.rules),
+        "samples": evaluation.samples, "rules": evaluation.rules.to_dict(),
     }  # fmt: skip
 
 

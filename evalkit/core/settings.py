@@ -115,18 +115,20 @@ class Rules:
         Method, ties and least self-agreement of `evalkit.vote`.
     aggregate, quorum
         Method and quorum of `evalkit.aggregate`.
+    pass_prob_at
+        The cut on P(pass) of `evalkit.vote`; None: a sample's own verdict counts.
 
     A rule may also be a function, or its import path (see `OwnRule`, which the field then holds).
 
     Raises
     ------
     ConfigError
-        For an unknown rule or a share outside 0-1.
+        For an unknown rule, a share outside 0-1, or a cut that is no half hundredth.
 
     Examples
     --------
     >>> Rules(vote="median").vote_options
-    {'method': 'median', 'ties': 'na', 'min_self_agreement': None}
+    {'method': 'median', 'ties': 'na', 'min_self_agreement': None, 'pass_prob_at': None}
     """
 
     vote: str = "mean"
@@ -134,6 +136,7 @@ class Rules:
     min_self_agreement: float | None = None
     aggregate: str = "mean"
     quorum: float = 0.5
+    pass_prob_at: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vote", checked_rule("vote", self.vote, VOTE_RULES))
@@ -142,6 +145,7 @@ class Rules:
         check_share("quorum", self.quorum)
         if self.min_self_agreement is not None:
             check_share("min_self_agreement", self.min_self_agreement)
+        check_cut(self.pass_prob_at)
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> Rules:
@@ -164,12 +168,18 @@ class Rules:
     @property
     def vote_options(self) -> dict[str, Any]:
         """The options of `evalkit.vote`."""
-        return {"method": self.vote, "ties": self.ties, "min_self_agreement": self.min_self_agreement}
+        names = ("ties", "min_self_agreement", "pass_prob_at")
+        return {"method": self.vote} | {name: getattr(self, name) for name in names}
 
     @property
     def aggregate_options(self) -> dict[str, Any]:
         """The options of `evalkit.aggregate`."""
         return {"method": self.aggregate, "quorum": self.quorum}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rules by name; without a cut no word of it, so that hashes of such rules are the same as ever."""
+        names = [name for name in RULE_NAMES if name != "pass_prob_at" or self.pass_prob_at is not None]
+        return {name: getattr(self, name) for name in names}
 
 
 RULE_NAMES: tuple[str, ...] = tuple(Rules.__slots__)
@@ -243,6 +253,16 @@ def check_share(name: str, value: Any) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
     if not is_number(value) or not 0 <= value <= 1:
         raise ConfigError(f"{name} must be a number from 0 to 1, got {value!r}")
+
+
+PASS_CUTS = tuple(sorted([0.5, *((number + 0.5) / 100 for number in range(100))]))
+"""The cuts on P(pass): half hundredths, on which no P of two decimals lies, and .5."""
+
+
+def check_cut(value: Any) -> None:
+    """Raise ConfigError unless the value is a cut on P(pass), or None."""
+    if value is not None and not (is_number(value) and value in PASS_CUTS):
+        raise ConfigError(f"pass_prob_at must be 0.5 or a half hundredth from 0.005 to 0.995, as 0.655, got {value!r}")
 
 
 def check_samples(samples: Any, name: str = "samples") -> int:

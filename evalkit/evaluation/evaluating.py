@@ -48,6 +48,7 @@ def evaluate(
     min_self_agreement: float | None = None,
     aggregate: str | Callable[..., Any] | None = None,
     quorum: float | None = None,
+    pass_prob_at: float | None = None,
     template: str | None = None,
     criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
@@ -64,7 +65,7 @@ def evaluate(
     labels
         Human labels: the long labels table, or for each criterion the item columns with its labels (see
         `extract_labels`). Labels of other items are left out.
-    vote, ties, min_self_agreement, aggregate, quorum
+    vote, ties, min_self_agreement, aggregate, quorum, pass_prob_at
         Rules of `vote` and `aggregate`, also your own functions (defaults: the profile's, else mean, mean, over half).
     **options
         Other options of `judge`: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
@@ -89,7 +90,7 @@ def evaluate(
     (12, 4, 2)
     """
     rules: dict[str, Any] = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
-    rules |= {"aggregate": aggregate, "quorum": quorum}
+    rules |= {"aggregate": aggregate, "quorum": quorum, "pass_prob_at": pass_prob_at}
     data: dict[str, Any] = {"inputs": inputs, "on_missing": on_missing, "criteria_per_call": criteria_per_call}
     spec = Spec.of(rubric, judges, samples, template, rules, **data)
     items, id_column = with_rows(with_typed_ids(items, item_id), spec.rubric, spec.inputs, item_id)

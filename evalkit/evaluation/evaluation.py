@@ -135,6 +135,7 @@ class Evaluation:
         min_self_agreement: float | None = None,
         aggregate: str | Callable[..., Any] | None = None,
         quorum: float | None = None,
+        pass_prob_at: float | None = None,
         item_id: str | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> Evaluation:
@@ -154,7 +155,7 @@ class Evaluation:
         rubric
             The rubric that judged, in the version of the table. By default the one that the table names, if it can be
             loaded and has the table's scales; else criteria without texts, made from the table.
-        vote, ties, min_self_agreement, aggregate, quorum
+        vote, ties, min_self_agreement, aggregate, quorum, pass_prob_at
             Rules of `vote` and `aggregate` (default: mean, mean, over half).
         item_id
             The column with the ids; by default ``item_id``, else the index.
@@ -200,7 +201,7 @@ class Evaluation:
             items=frame,
             rubric=chosen,
             rules=Rules.of({"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement,
-                            "aggregate": aggregate, "quorum": quorum}),
+                            "aggregate": aggregate, "quorum": quorum, "pass_prob_at": pass_prob_at}),
             judged=judged,
             labels=None if labels is None else labels_of(labels, frame, chosen, inputs or {}),
             clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),

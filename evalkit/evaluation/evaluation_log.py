@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -99,7 +98,7 @@ def _settings(spec: Spec) -> dict[str, Any]:
         "template": next((template.label for judge, template in asked if not judge.template), None),
         "templates": {template.label: template.source for _, template in asked},
         "samples": spec.samples,
-        "rules": asdict(spec.rules),
+        "rules": spec.rules.to_dict(),
     } | ({} if spec.criteria_per_call == 1 else {"criteria_per_call": spec.criteria_per_call})
 
 
@@ -117,7 +116,7 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
     spec, cost = evaluation.spec, evaluation.cost
     assert spec is not None
     named = [(judge.name, f"{judge.provider}:{judge.model}") for judge in spec.judges]
-    rules = asdict(spec.rules) | ({"criteria_per_call": spec.criteria_per_call} if spec.is_grouped else {})
+    rules = spec.rules.to_dict() | ({"criteria_per_call": spec.criteria_per_call} if spec.is_grouped else {})
     templates = [template.label for builder in spec.prompt_builders for template in spec.templates_of(builder)]
     return {
         "rubric": spec.rubric.id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -200,7 +200,7 @@ def write_profile(
     rubrics_folder
         Folder to save the rubric in if it was edited or is not in a file yet, as in `freeze`.
     **rules
-        ``vote``, ``ties``, ``min_self_agreement``, ``aggregate``, ``quorum``.
+        ``vote``, ``ties``, ``min_self_agreement``, ``aggregate``, ``quorum``, ``pass_prob_at``.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules, calibration: d
     of_rubric = {"rubric": f"{rubric.id}@{rubric.version}", "rubric_hash": rubric.content_hash}
     settings: dict[str, Any] = {"judges": judges, "template": common.pop() if len(common) == 1 else None}
     settings |= {"samples": spec.samples, "criteria_per_call": spec.criteria_per_call, "calibration": calibration}
-    return Profile(profile=name, **of_rubric, **settings, **asdict(rules))
+    return Profile(profile=name, **of_rubric, **settings, **rules.to_dict())
 
 
 def promote(rubric: str, old: str | None = None, new: str | None = None, *, cache: str | Path | None = None) -> int:

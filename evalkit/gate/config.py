@@ -251,12 +251,15 @@ class GateConfig(_Strict):
     def _judged(self) -> GateConfig:
         judged = {expected.type for test in self.tests for expected in test.expected} - set(CHECKS)
         if (self.suite or self.baseline is not None) and not judged:
-            fact = "suite and baseline need a test with a judge metric, but no test has one"
-            raise ValueError(f"{fact}; omit them or add such a test")
+            raise ValueError(
+                "suite and baseline need a test with a judge metric, but no test has one; omit them or add such a test"
+            )
         for gate in self.suite:
             if gate.type is not None and gate.type not in judged:
-                fact = f"suite sets a bound for {gate.type!r}, but no test expects this metric"
-                raise ValueError(f"{fact}; the tests expect {', '.join(sorted(judged))}")
+                raise ValueError(
+                    f"suite sets a bound for {gate.type!r}, but no test expects this metric; the tests expect "
+                    f"{', '.join(sorted(judged))}"
+                )
         return self
 
 

@@ -18,7 +18,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
-from evalkit.stats.voting import vote
+from evalkit.stats.voting import passes_at, vote
 
 
 def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:
@@ -53,8 +53,7 @@ def readings_of(judges: Sequence[Mapping[str, Any]]) -> list[str]:
 def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float], readings: Sequence[str] = ()) -> str:
     """sha256 of all that turns replies into a verdict: scales, pass rules, weights, rules and readings of scores."""
     criteria = [[item.name, item.level, item.scale.to_json(), item.weight, item.critical] for item in rubric.criteria]
-    own = {name: getattr(rules, name) for name in Rules.__slots__}
-    return digest([criteria, rubric.pass_at, own, list(weights), *readings])
+    return digest([criteria, rubric.pass_at, rules.to_dict(), list(weights), *readings])
 
 
 def input_hashes(rubric: Rubric, items: pd.DataFrame) -> list[str]:
@@ -247,6 +246,9 @@ def judgments_of(
     figures = figures.where(figures.notna(), None)
     outcomes: dict[Any, Any] = {(str(item), str(name)): pair for item, name, *pair in figures.to_numpy().tolist()}
     ruled = {criterion.name for criterion in rubric.criteria if criterion.scale.has_rule}
+    if rules.pass_prob_at is not None:
+        share = passes_at(table["pass_prob"].to_numpy(dtype=float), rules.pass_prob_at)
+        table = table.assign(passed=pd.array(share == 1, dtype="boolean"))
     known = [name for name in _COLUMNS if name in table]
     columns = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in known}
     judgments = {}

@@ -104,11 +104,13 @@ def read_baseline(path: Path) -> dict[tuple[str, str], _Verdict]:
         reason = (problem.strerror or str(problem)).lower()
         raise ConfigError(f"baseline {path} cannot be read ({reason}); write one with evalkit ci --json") from None
     except (KeyError, TypeError, ValueError):
-        text = f"baseline {path} is not a result file of the gate; write one with evalkit ci --json"
-        raise ConfigError(text) from None
+        raise ConfigError(
+            f"baseline {path} is not a result file of the gate; write one with evalkit ci --json"
+        ) from None
     if len(verdicts) < len(judged):
-        text = f"baseline {path} has two results for one metric of a test; write it again with evalkit ci --json"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"baseline {path} has two results for one metric of a test; write it again with evalkit ci --json"
+        )
     return verdicts
 
 

@@ -139,8 +139,10 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     except (RecursionError, orjson.JSONDecodeError) as problem:
         if isinstance(problem, orjson.JSONDecodeError) and "depth" not in problem.msg:
             raise InputError(f"{where}: invalid JSON at column {problem.colno}: {problem.msg}") from None
-        fact = f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep"
-        raise InputError(f"{fact}; flatten it (only meta may be nested, and not that deep)") from None
+        raise InputError(
+            f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep; flatten it (only meta may be nested, "
+            "and not that deep)"
+        ) from None
     except DuplicateKeyError as problem:
         raise InputError(f"{where}: {problem}; keep one") from None
     inputs = _inputs(given.meta.get("inputs"), where)
@@ -171,8 +173,10 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     for name, (field, value) in fields.items():
         by_name = (inputs or {}).get(name)
         if None not in (by_name, value) and value not in (by_name, [by_name]):
-            fact = f"{where}: meta.inputs.{name} differs from the trace's {field}, so what is judged is unclear"
-            raise InputError(f"{fact}; keep one of them")
+            raise InputError(
+                f"{where}: meta.inputs.{name} differs from the trace's {field}, so what is judged is unclear; keep one "
+                "of them"
+            )
     item = given.meta.get("item")
     extra = (item if isinstance(item, dict) else {}) | ({} if own is None else {"criteria": own})
     return Trace(

@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -70,7 +70,7 @@ def receipt_of(
     spec, profile = settings.spec, settings.profile
     judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // sum(spec.counts)))
     costs = [Cost.of(table) for table in tables]
-    rules = asdict(spec.rules)
+    rules = spec.rules.to_dict()
     return Receipt(
         task=task, metric=metric, scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
         **settings.binding.model_dump(include={"plugin", "plugin_version", "plugin_hash"}),
@@ -197,8 +197,10 @@ def judge_metric(
         vote=vote, ties=ties, min_self_agreement=min_self_agreement, aggregate=aggregate, quorum=quorum,
     )  # fmt: skip
     if declared.rubric.mode == "pairwise":
-        fact = "compares two answers, but LightEval scores one model at a time"
-        raise ConfigError(f"rubric {declared.rubric.id!r} {fact}; use a pointwise rubric")
+        raise ConfigError(
+            f"rubric {declared.rubric.id!r} compares two answers, but LightEval scores one model at a time; use a "
+            "pointwise rubric"
+        )
     if name is not None and (not isinstance(name, str) or not name.strip()):
         raise ConfigError(
             f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
@@ -206,8 +208,10 @@ def judge_metric(
     lighteval_rows.check_rubric(declared.rubric)
     inputs = declared.rubric.mapped_names
     if wrong := [one for one in fields or {} if one not in inputs]:
-        fact = f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input"
-        raise ConfigError(f"{fact}; its inputs are {listed(inputs)}")
+        raise ConfigError(
+            f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input; its inputs are "
+            f"{listed(inputs)}"
+        )
     has_points = declared.rubric.has_requirements and "requirement" not in (fields or {})
     kind = PointsScore if has_points else RubricScore
     return batched_metric(kind(declared, name or declared.rubric.id, dict(fields or {}), dict(options)))

@@ -114,7 +114,8 @@ def _judgments(metric: str, details: pd.DataFrame, ids: Sequence[str]) -> pd.Dat
 
 def _with_judges(frame: pd.DataFrame, judgments: pd.DataFrame, receipt: Receipt) -> pd.DataFrame:
     given: dict[str, Any] = {"method": receipt.vote or "mean", "ties": receipt.ties or "na"}  # as it was
-    votes = vote(judgments, **given, min_self_agreement=receipt.min_self_agreement)
+    given |= {"min_self_agreement": receipt.min_self_agreement, "pass_prob_at": receipt.pass_prob_at}
+    votes = vote(judgments, **given)
     method: Any = receipt.aggregation or "mean"
     scores = aggregate(votes, method=method, quorum=0.5 if receipt.quorum is None else receipt.quorum)
     heads = judgments.drop_duplicates("criterion")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import InputError, MissingExtraError, advise_extra
+from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.readers import blocks
 from evalkit.readers.records import TRACES, Reader
 
@@ -39,18 +39,21 @@ def _item(row: Any) -> dict[str, Any]:
     if not isinstance(row, Mapping) or not isinstance(row.get("messages"), list):
         raise InputError("a sample of an Inspect log is an object with the list messages")
     attached = row.get("attachments") or {}
-    listed = [entry for message in row["messages"] for entry in messages(_attached(message, attached))]
-    scores = {
-        f"score_{name}{end}": score.get(field)
-        for name, score in (row.get("scores") or {}).items()
-        for end, field in _OF_SCORES.items()
-    }
+    talk = [entry for message in row["messages"] for entry in messages(_attached(message, attached))]
+    scores: dict[str, Any] = {}
+    for name, score in (row.get("scores") or {}).items():
+        told_columns = {
+            f"score_{name}{end}": score[field] for end, field in _OF_SCORES.items() if score.get(field) is not None
+        }
+        if doubled := scores.keys() & told_columns.keys():
+            raise InputError(f"two scores of a sample give the column {listed(doubled)}; rename one in scores")
+        scores |= told_columns
     beside = {name: row.get(name) for name in _BESIDE}
     target = row.get("target")
     reference = "\n".join(target) if isinstance(target, list) else target
     number = f"{row.get('id')}/{row['epoch']}" if row.get("epoch", 1) != 1 else row.get("id")
     columns = {"item_id": number, "group_id": row.get("id"), "system_id": row.get("system_id"), "reference": reference}
-    return blocks.item(listed, **{**beside, **columns, **scores})
+    return blocks.item(talk, **{**beside, **columns, **scores})
 
 
 def _attached(value: Any, attached: Mapping[str, Any]) -> Any:

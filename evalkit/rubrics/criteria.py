@@ -13,6 +13,9 @@ from evalkit.core.settings import weight_of
 from evalkit.core.validation_errors import explain, unknown_key
 from evalkit.errors import EvalkitError, RubricError, listed
 from evalkit.rubrics.scales import Scale, number
+from evalkit.tables.items import canonical
+from evalkit.tables.message_files import unseen
+from evalkit.tables.message_forms import shown_value
 from evalkit.tables.steps import step_numbers
 
 TOOL_RESULT = "tool_result"
@@ -148,6 +151,11 @@ class Criterion(FileModel):
                 raise ValueError(
                     "an example needs a mapping 'inputs' and a 'label', and may have an 'item_id'; got "
                     f"{listed(example)}"
+                )
+            if kind := unseen([shown_value(canonical(value)) for value in example["inputs"].values()]):
+                raise ValueError(
+                    f"an example holds a file ({kind}), and judges are shown the texts of examples alone; choose "
+                    "examples without files, or describe the files in words"
                 )
         return examples
 

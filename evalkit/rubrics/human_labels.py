@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_list_like
+from pandas.api.types import is_list_like, is_object_dtype
 
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
@@ -102,11 +102,15 @@ def extract_labels(
     for criterion, names in columns.items():
         given = [names] if isinstance(names, str) else list(names)
         if not all(isinstance(name, str) for name in given):
-            fact = f"labels= names no columns for criterion {criterion!r}, but {type(names).__name__}"
-            raise InputError(f"{fact}; expected {{criterion: [column, …]}}, or a table of labels")
+            raise InputError(
+                f"labels= names no columns for criterion {criterion!r}, but {type(names).__name__}; expected "
+                "{criterion: [column, …]}, or a table of labels"
+            )
         if len(set(given)) < len(given):
-            fact = f"labels= names a column twice for criterion {criterion!r}: {listed(given)}"
-            raise InputError(f"{fact}; name one column per annotator")
+            raise InputError(
+                f"labels= names a column twice for criterion {criterion!r}: {listed(given)}; name one column per "
+                "annotator"
+            )
         for name in given:
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; available: {listed(frame.columns, most=30)}")
@@ -322,7 +326,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
             "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
-    cells = labels.loc[:, ~labels.columns.duplicated() & (labels.dtypes == object).to_numpy()]
+    cells = labels.loc[:, ~labels.columns.duplicated() & labels.dtypes.map(is_object_dtype).to_numpy(bool)]
     for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in cells]:
         several = cells.loc[[is_list_like(cell) for cell in cells[name]], name]
         if len(several):

@@ -118,11 +118,15 @@ class CriteriaForm:
         theirs = [*fields.values()] if isinstance(fields, Mapping) else [fields]
         ignored = self.ignore if isinstance(self.ignore, (list, tuple, set)) else [None]
         if not all(isinstance(name, str) for name in (self.column, *theirs, *ignored)) or len({*theirs}) < len(theirs):
-            fact = f"column={self.column!r}, fields={self.fields!r}, ignore={self.ignore!r}"
-            raise ConfigError(f"{fact}: expected texts, each once, as in fields={{'text': 'title'}}, ignore=['source']")
+            raise ConfigError(
+                f"column={self.column!r}, fields={self.fields!r}, ignore={self.ignore!r}: expected texts, each once, "
+                "as in fields={'text': 'title'}, ignore=['source']"
+            )
         if clash := sorted({*theirs} & {*self.ignore} if isinstance(fields, Mapping) else ()):
-            fact = f"fields= reads {listed(clash)}, which ignore= leaves out"
-            raise ConfigError(f"{fact}; drop it from one of them, and rename a column of the items of that name")
+            raise ConfigError(
+                f"fields= reads {listed(clash)}, which ignore= leaves out; drop it from one of them, and rename a "
+                "column of the items of that name"
+            )
         if isinstance(fields, str):
             find(fields, CRITERIA)
         elif unknown := [name for name in fields if name not in FIELDS]:
@@ -581,8 +585,10 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
     where = f"criterion {id_text(fields['id'])}" if "id" in fields else f"criterion {number}"
     if unread := [name for name in fields if name not in FIELDS]:
         first = f"{unread[0]!r} ({str(fields[unread[0]])[:40]!r})"
-        fact = f"{where} has fields that nothing reads: {', '.join([first, *map(repr, unread[1:])])}"
-        raise InputError(f"{fact}; {_ADVICE}; leave out what does not count, as in ignore={[*map(str, unread)]}")
+        raise InputError(
+            f"{where} has fields that nothing reads: {', '.join([first, *map(repr, unread[1:])])}; {_ADVICE}; leave "
+            f"out what does not count, as in ignore={[*map(str, unread)]}"
+        )
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where} has no text (fields: {listed(members, most=12)}); {_ADVICE}")
@@ -592,10 +598,10 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
     points = fields.get("points")
     mark = None if points is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
     if mark and mark["bare"] != str(number):  # [1], [2] … number them
-        fact = f"{where} has no points, but its text has what may be its points ({statement[:60]!r})"
         raise InputError(
-            f"{fact}; give them as the field points, without them in the text; if they are text, give {{'text': "
-            f"{statement[:20]!r}…, 'points': 1}}"
+            f"{where} has no points, but its text has what may be its points ({statement[:60]!r}); give them as the "
+            f"field points, without them in the text; if they are text, give {{'text': {statement[:20]!r}…, 'points': "
+            "1}"
         )
     for field in ("id", "axis", "parent"):
         if isinstance(fields.get(field), (Mapping, list)):

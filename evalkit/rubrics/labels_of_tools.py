@@ -137,14 +137,20 @@ def _of_tool(reader: Reader, rows: list[_Row], name: str | None, where: str, wan
         raise InputError(f"{where}: {problem}") from None
     questions = {answer["criterion"]: None for answer in answers if wanted is not None}
     if others := [question for question in questions if question not in (wanted or ())]:
-        fact = f"{where}: questions that are no criterion of the rubric, left out: {listed(others)}"
-        warnings.warn(f"{fact}; criteria={{'question': 'criterion'}} reads them", EvalkitWarning, stacklevel=4)
+        warnings.warn(
+            f"{where}: questions that are no criterion of the rubric, left out: {listed(others)}; "
+            "criteria={'question': 'criterion'} reads them",
+            EvalkitWarning,
+            stacklevel=4,
+        )
     for answer in answers:
         fields = answer["fields"]
         item_id = canonical(fields.get(name or "item_id", None if name else answer["id"]))
         if item_id is None or isinstance(item_id, (list, dict)):
-            fact = f"an item has no id in the field {name or 'item_id'!r}; it has {listed(fields, most=20)}"
-            raise InputError(f"{where}: {fact}; pass item_id= with the field that has it")
+            raise InputError(
+                f"{where}: an item has no id in the field {name or 'item_id'!r}; it has {listed(fields, most=20)}; "
+                "pass item_id= with the field that has it"
+            )
         person = "people" if is_missing(answer["annotator"]) else str(answer["annotator"])
         contents = sorted((key, str(value)) for key, value in fields.items() if value not in (None, ""))
         yield answer | {"item_id": str(item_id), "annotator": person, "shown": contents}

@@ -12,7 +12,7 @@ from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.own_rules import text_in_file
 from evalkit.core.reply_keys import digest
-from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call
+from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call, check_cut
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import FileModel
@@ -46,6 +46,8 @@ class Profile(FileModel):
     aggregate, quorum
         How votes become a score; more than `quorum` (0-1) of the weight must be scored, and 1 means all of it.
         A function of yours, here or in `vote`, is held as ``module:name@sha256 of its source``.
+    pass_prob_at
+        The cut on P(pass) from which on a vote passes, as `pass_threshold` finds it for these judges; None: no cut.
     calibration
         What `Calibration.to_dict` gave: date, figure, key and maps. Nothing applies it by itself; it is refused if the
         key is not that of these settings.
@@ -72,6 +74,7 @@ class Profile(FileModel):
     min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
     aggregate: AggregateRule = "mean"
     quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
+    pass_prob_at: float | None = None
     calibration: dict[str, Any] | None = None
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
@@ -102,6 +105,15 @@ class Profile(FileModel):
         except ConfigError as problem:
             raise ValueError(str(problem)) from None
 
+    @field_validator("pass_prob_at", mode="before")
+    @classmethod
+    def _cut(cls, value: Any) -> Any:
+        try:
+            check_cut(value)
+        except ConfigError as problem:
+            raise ValueError(str(problem)) from None
+        return value
+
     @field_validator("judges", mode="before")
     @classmethod
     def _judges(cls, judges: Any) -> Any:
@@ -127,8 +139,8 @@ class Profile(FileModel):
         return f"profile {self.profile}@{self.version}"
 
     def settings_key(self) -> str:
-        """A hash of all that a score depends on: rubric, judges, template, samples and rules."""
-        names = ("profile", "version", "description", "rubric", "calibration")
+        """A hash of all that a score depends on: rubric, judges, template, samples and rules, but no cut on P(pass)."""
+        names = ("profile", "version", "description", "rubric", "calibration", "pass_prob_at")
         return digest({name: value for name, value in self.to_dict().items() if name not in names})[:16]
 
     def in_file(self, path: Path) -> Profile:

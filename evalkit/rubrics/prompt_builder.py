@@ -193,13 +193,16 @@ class Template:
         names = self._syntax.names
         unknown = names - _VISIBLE - set(inputs) - ({OWN_ANSWER} if self.commits else set())
         if unknown:
-            available = f"rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
-            fact = f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it"
-            raise RubricError(f"{fact}; available: {available}")
+            raise RubricError(
+                f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it; available: "
+                f"rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
+            )
         unused = [] if self._syntax.uses_all else [name for name in inputs if name not in names]
         if unused:
-            fact = f"template {self.label} does not show the input {listed(unused)} of the rubric"
-            raise RubricError(f"{fact}; remove it from the rubric's inputs, or choose another template")
+            raise RubricError(
+                f"template {self.label} does not show the input {listed(unused)} of the rubric; remove it from the "
+                "rubric's inputs, or choose another template"
+            )
 
 
 def _filled(texts: list[str], fence: Callable[[str], str]) -> str:

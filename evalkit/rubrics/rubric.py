@@ -20,7 +20,7 @@ from evalkit.rubrics.criteria import TOOL_RESULT, Criterion, FileModel
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.linting import findings
 from evalkit.rubrics.scales import code_text
-from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items, canonical
 
 _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(rf"{files.ID.pattern}(@{_VERSION.pattern})?")
@@ -81,7 +81,7 @@ class Rubric(FileModel):
     layout: Layout = "rubric_first"
     pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
     limits: Params = Params()
-    images: str | None = Field(default=None, pattern=r"^last [1-9]\d*$")
+    images: str | None = Field(default=None, pattern=r"^last [1-9]\d{0,8}$")
     criteria: tuple[Criterion, ...]
     _saved: str = PrivateAttr(default="")
 
@@ -305,10 +305,10 @@ class Rubric(FileModel):
         Raises
         ------
         RubricError
-            For an unknown criterion, a label off the scale, or an example without a required input.
+            For an unknown criterion, a label off the scale, or an example without a required input or with an image.
         """
         made = self
-        columns = {name: examples[name].tolist() for name in self.input_names if name in examples}
+        columns = {name: [*map(canonical, examples[name])] for name in self.input_names if name in examples}
         shown = item_inputs(self, columns, len(examples))
         ids = examples["item_id"].astype(str).tolist() if "item_id" in examples else [""] * len(examples)
         for name in dict.fromkeys(examples["criterion"].astype(str)):

@@ -260,10 +260,9 @@ def _check_blocks(tree: nodes.Template) -> None:
         return
     names = {block.name for block in blocks}
     if names - {"system", "commit"} not in _LAYOUTS:
-        fact = f"the blocks {', '.join(sorted(names))} cannot be combined"
         raise TemplateSyntaxError(
-            f"{fact}; use either 'user', or 'task' and 'item' (optionally with 'closing'). 'system' and 'commit' may "
-            "be added to both",
+            f"the blocks {', '.join(sorted(names))} cannot be combined; use either 'user', or 'task' and 'item' "
+            "(optionally with 'closing'). 'system' and 'commit' may be added to both",
             blocks[0].lineno,
         )
     for node in tree.body:
@@ -271,11 +270,14 @@ def _check_blocks(tree: nodes.Template) -> None:
             isinstance(node, nodes.Output) and not "".join(getattr(part, "data", "x") for part in node.nodes).strip()
         )
         if not blank and not isinstance(node, nodes.Block):
-            fact = "text or settings outside the template's blocks would never be used"
-            raise TemplateSyntaxError(f"{fact}; move them into a block", node.lineno)
+            raise TemplateSyntaxError(
+                "text or settings outside the template's blocks would never be used; move them into a block",
+                node.lineno,
+            )
     if len(blocks) > sum(isinstance(node, nodes.Block) for node in tree.body):
-        fact = "a block inside another block would be sent twice"
-        raise TemplateSyntaxError(f"{fact}; put the blocks one after the other", blocks[0].lineno)
+        raise TemplateSyntaxError(
+            "a block inside another block would be sent twice; put the blocks one after the other", blocks[0].lineno
+        )
 
 
 class _Metering(NodeTransformer):

@@ -39,6 +39,7 @@ from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
 _UNSCORED = re.compile(r"unscored=\S+")
+_CUT = re.compile(r"pass_prob_at=\S+")  # then a verdict follows from P(pass), not from the score
 _FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
 _KEYS = [*schemas.JUDGMENT_KEY, "system_id", "annotator"]
@@ -184,14 +185,15 @@ def take_votes(
 
 
 def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
-    """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
+    """What of their own rules bears on scores made of votes, as imputed scores and majorities: text -> the votes."""
     if not {"options", "method"} <= {*votes.columns}:
         return {OF_OWN: own_rows(votes, "votes")}
     majority = cells_where(votes, "method", "majority".__eq__) & ~cells_where(votes, "level", "nominal".__eq__)
     options, codes = {_OF_MAJORITY: majority}, votes["options"].cat.codes.to_numpy()
     options[OF_OWN] = own_rows(votes, "votes")
     for code, cell in enumerate(votes["options"].cat.categories):
-        options |= {text: options.get(text, False) | (codes == code) for text in _UNSCORED.findall(cell)}
+        texts = [*_UNSCORED.findall(cell), *_CUT.findall(cell)]
+        options |= {text: options.get(text, False) | (codes == code) for text in texts}
     return options
 
 
@@ -321,6 +323,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     strict = ~loose & ~cells_where(frame, "method", "majority".__eq__)
     by_rule = strict & cells_where(frame, "method", bool)  # elsewhere a verdict may be the user's
     bound = ~own_rows(frame, name)
+    by_score = bound & ~cells_where(frame, "options", lambda cell: _CUT.search(str(cell)))
     averaged, has_score = ~cells_where(frame, "method", _FITTED.__contains__), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
@@ -338,7 +341,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
                 ends |= (
                     on_scale
                     & by_rule
-                    & bound
+                    & by_score
                     & (np.abs(score - end) <= near)
                     & (rows.verdict == int(not scale.passed(end)))
                 )

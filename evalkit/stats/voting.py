@@ -14,9 +14,9 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit.core.own_rules import OwnRule
-from evalkit.core.settings import check_choice, check_share, checked_rule
+from evalkit.core.settings import check_choice, check_cut, check_share, checked_rule
 from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import (
     NO_ENDS,
@@ -38,6 +38,7 @@ from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.ties import tied_cells
 
 _NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
+_ROUNDED = 9  # means of P differ in the last digit
 
 
 def vote(
@@ -47,6 +48,7 @@ def vote(
     ties: VoteTies = "na",
     unscored: Literal["drop"] | float = "drop",
     min_self_agreement: float | None = None,
+    pass_prob_at: float | None = None,
     scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """One vote per judge, item and criterion, from all of the judge's samples.
@@ -74,6 +76,9 @@ def vote(
         A judge that agrees less than this with itself (0-1, `self_agreement`) gives no vote: score, label
         and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
         than two to compare. None (default) takes every vote.
+    pass_prob_at
+        A cut, as `pass_threshold` finds it: `passed` is whether the mean `pass_prob` is at least so large. At .5, a
+        mean of .5 is a tie. Only for judges that state `pass_prob`.
     scale
         What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
         codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
@@ -89,9 +94,10 @@ def vote(
         - `label`: the modal code (``majority``), else the code nearest to `score`; NA if two are equal;
         - `passed`: True if more than half of all k samples passed, False if more than half failed, else
           NA; unscored samples count in k and on neither side; NA without a pass rule;
-        - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more
-          than half), ``one_order``, ``own_rule`` (your function gave NA), that the scale is not known (of a plain table
-          without `scale`: `score_norm` and `passed` are NA), or the samples' most frequent error when none was scored;
+        - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more than half;
+          under a cut, half of them or more), ``one_order``, ``own_rule`` (your function gave NA), that the scale is not
+          known (of a plain table without `scale`: `score_norm` and `passed` are NA), or the samples' most frequent
+          error when none was scored;
         - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
           k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
           unbiased in k); NA under two. Both compare `passed` if there is a pass rule, else the code;
@@ -137,13 +143,13 @@ def vote(
     [[1.0, '1', True, 'min']]
     """
     rule = checked_rule("method", method, VOTE_RULES)
-    _check_options(ties, unscored, min_self_agreement)
-    return _vote(judgments, rule, ties, unscored, min_self_agreement, scale)
+    _check_options(ties, unscored, min_self_agreement, pass_prob_at)
+    return _vote(judgments, rule, ties, unscored, min_self_agreement, pass_prob_at, scale)
 
 
 def _vote(
     judgments: pd.DataFrame, method: str, ties: VoteTies, unscored: float | Literal["drop"],
-    min_self_agreement: float | None, scale: ScaleLike | None,
+    min_self_agreement: float | None, pass_prob_at: float | None, scale: ScaleLike | None,
 ) -> pd.DataFrame:  # fmt: skip
     frame, keys = take_rows(judgments, "judgments", need=_NEED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
@@ -151,9 +157,15 @@ def _vote(
     orders, twice = (flags(frame)[was_asked] for flags in (flips.know_both_orders, flips.show_items_twice))
     frame = frame if was_asked.all() else frame.loc[was_asked]
     samples = _samples(frame)
+    if pass_prob_at is not None:
+        samples = _passing_at(samples, frame, pass_prob_at)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
     measured = samples.measured.take(samples.groups.first)
-    passed, verdict = _verdict(counted, measured)
+    prob = _chance(samples, frame["pass_prob"].to_numpy(dtype=np.float64)) if "pass_prob" in frame else None
+    if prob is None or pass_prob_at is None:
+        passed, verdict = _verdict(counted, measured)
+    else:
+        passed, verdict = _verdict_at(samples, measured, passes_at(prob, pass_prob_at))
     nominal = measured.nominal
     if isinstance(method, OwnRule):
         answers = _own(frame, counted, measured, method, unscored=unscored, low=ties == "low")
@@ -179,13 +191,13 @@ def _vote(
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = flips.order_flips(frame, samples.groups, samples.scored, samples.answer)
     columns["method"] = schemas.categorical(methods)
-    columns["options"] = _options(len(nominal), method, ties, unscored, min_self_agreement)
+    columns["options"] = _options(len(nominal), method, ties, unscored, min_self_agreement, pass_prob_at)
     columns["tied_labels"] = schemas.categorical(among)
     columns["first_rate"] = np.where(orders[samples.groups.first], flips.first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
-    if "pass_prob" in frame:
-        columns["pass_prob"] = _chance(samples, frame["pass_prob"].to_numpy(dtype=np.float64))
+    if prob is not None:
+        columns["pass_prob"] = prob
     if "repaired" in frame:
         columns["repaired"] = samples.groups.count(schemas.repaired_rows(frame)) > 0
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
@@ -210,8 +222,11 @@ def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
     return votes.assign(**masked, tied=votes["tied"] & ~lost, reason=reason)
 
 
-def _check_options(ties: str, unscored: object, least: float | None) -> None:
+def _check_options(ties: str, unscored: object, least: float | None, cut: float | None) -> None:
     check_choice("ties", ties, VOTE_TIES)
+    check_cut(cut)
+    if cut is not None and unscored != "drop":
+        raise ConfigError(f"unscored={unscored!r} states no P(pass), which pass_prob_at= needs; use unscored='drop'")
     if least is not None:
         check_share("min_self_agreement", least)
     if unscored != "drop" and (isinstance(unscored, bool) or not isinstance(unscored, (int, float))):
@@ -341,6 +356,33 @@ def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objec
     return BooleanArray(2 * yes > limit, open_ | ~measured.has_rule), verdict
 
 
+def passes_at(prob: Floats, cut: float) -> Floats:
+    """1 where P is at least the cut, else 0; at a cut of .5, a P of .5 is half; NaN without P."""
+    near = np.round(prob, _ROUNDED)
+    passed = np.where(np.isnan(prob), np.nan, (near >= cut).astype(np.float64))
+    return np.where((near == cut) & (cut == 0.5), 0.5, passed)
+
+
+def _passing_at(samples: _Samples, frame: pd.DataFrame, cut: float) -> _Samples:
+    """The samples with the verdicts that their own P(pass) has at the cut."""
+    prob = frame["pass_prob"].to_numpy(dtype=np.float64) if "pass_prob" in frame else np.full(len(frame), np.nan)
+    if (without := samples.scored & samples.measured.has_rule & np.isnan(prob)).any():
+        judge, item = frame.iloc[int(without.argmax())][["judge", "item_id"]]
+        fact = f"pass_prob_at={cut:g} needs `pass_prob` of each judgment, but judge {judge!r} has none of item {item!r}"
+        raise InputError(f"{fact}; vote on the rows of judges with score='expected', or omit pass_prob_at=")
+    passed = passes_at(prob, cut)
+    return replace(samples, passes=samples.scored & (passed == 1), fails=samples.scored & (passed == 0))
+
+
+def _verdict_at(samples: _Samples, measured: Measures, share: Floats) -> tuple[BooleanArray, Objects]:
+    """The verdicts of mean P(pass), 1, 0 or tied at .5, where more than half of the samples are scored."""
+    lost = 2 * samples.groups.count(samples.scored) <= samples.groups.count()
+    verdict = np.full(len(share), None, dtype=object)
+    verdict[share == 0.5] = "tied"
+    verdict[measured.has_rule & (lost | np.isnan(share))] = "no_majority"
+    return BooleanArray(share == 1, lost | ~np.isin(share, (0, 1)) | ~measured.has_rule), verdict
+
+
 def _agreements(samples: _Samples) -> dict[str, Any]:
     answer = np.where(samples.measured.has_rule, samples.passes.astype(np.int64), samples.answer)
     rows = samples.scored
@@ -382,12 +424,15 @@ def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: 
     return reason
 
 
-def _options(n_votes: int, method: str, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:
+def _options(
+    n_votes: int, method: str, ties: str, unscored: object, least: float | None, cut: float | None
+) -> pd.Categorical[str]:
     options = [f"own={method.where}"] if isinstance(method, OwnRule) else []
     options += [] if ties == "na" else [f"ties={ties}"]
     if unscored != "drop":
         options.append(f"unscored={code_text(float(unscored))}")  # type: ignore[arg-type]
     if least is not None:
         options.append(f"min_self_agreement={least:g}")
+    options += [] if cut is None else [f"pass_prob_at={cut:g}"]
     # one category: a text for each of a million votes would take more room than all figures together
     return pd.Categorical.from_codes(np.full(n_votes, 0 if options else -1, np.int8), pd.Index([" ".join(options)]))

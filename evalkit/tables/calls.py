@@ -35,6 +35,9 @@ class CallRules:
             calls = getattr(self, name)
             if not isinstance(calls, (list, tuple)) or not all(map(_is_call, calls)):
                 raise ConfigError(f"{name} is {str(calls)[:80]!r}; expected a list of calls: {_CALL}")
+        for name in ("in_order", "exact"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r:.60}; expected true or false")
         if self.most is not None and (type(self.most) is not int or self.most < 0):
             raise ConfigError(f"most is {self.most!r}; expected a whole number of calls from 0 up")
 
@@ -64,10 +67,14 @@ class CallRules:
     def _unmatched(self, calls: list[tuple[str, Any]]) -> list[int]:
         """The numbers of the expected calls without a call of their own, of as many as can have one."""
         if self.in_order:
-            rest = iter(calls)
-            return [
-                number for number, call in enumerate(self.made) if not any(self._fits(call, *made) for made in rest)
-            ]
+            lost, start = list[int](), 0
+            for number, call in enumerate(self.made):
+                found = next((at for at in range(start, len(calls)) if self._fits(call, *calls[at])), None)
+                if found is None:
+                    lost.append(number)
+                else:
+                    start = found + 1
+            return lost
         if not self.made or not calls:
             return [*range(len(self.made))]
         from scipy.optimize import linear_sum_assignment
@@ -147,7 +154,7 @@ def check_calls(
             raise type(problem)(f"item {item!r}: {problem}") from None
         rows.append((not problems, len([*_calls(log)]), "; ".join(problems)))
     table = pd.DataFrame(rows, columns=["passed", "n_calls", "problems"]).astype({"passed": "boolean"})
-    return pd.concat([frame[["item_id", *({"group_id", "system_id"} & {*frame})]], table], axis=1)
+    return pd.concat([frame.filter(["item_id", "group_id", "system_id"]), table], axis=1)
 
 
 def _is_call(call: Any) -> bool:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from evalkit.core.files import BOM, check_writable, whole
 from evalkit.core.reply_keys import canonical_json
-from evalkit.errors import EvalkitError, InputError, MissingExtraError, advise_extra, listed
+from evalkit.errors import ConfigError, EvalkitError, InputError, MissingExtraError, advise_extra, listed
 from evalkit.readers.finding import find
 from evalkit.readers.records import TRACES, Reader
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, canonical, is_missing, refuse_columns
@@ -289,7 +289,7 @@ def load_items(
     Raises
     ------
     ConfigError
-        For an unknown `form`.
+        For an unknown `form`, and `images` that is no path.
     InputError
         When no message has a field of `show` or `ignore`, or an image is not in the folder; when the file is missing,
         a line is invalid (the message has its number) or ids are not unique.
@@ -311,6 +311,8 @@ def load_items(
     rows = given() if reader is None else _read_by(reader, source, given)
     items = as_items(rows, item_id=item_id)
     if images is not None:
+        if not isinstance(images, (str, Path)):
+            raise ConfigError(f"images is {images!r:.60}; expected the path of a folder, as in images='pictures'")
         items = with_images(items, Path(images))
     return with_fields(items, show, ignore) if show or ignore else items
 

@@ -205,12 +205,16 @@ def id_texts(source: Any, name: str | None) -> list[str]:
                         f"items[{name!r}].map(lambda id: '/'.join(map(str, id)))"
                     )
                 levels = f" ({listed(source.names)})" if any(source.names) else ""
-                fact = f"the items' index has several levels{levels}, so it is no id of a row"
-                raise InputError(f"{fact}; pass df.reset_index(): then the levels are columns")
+                raise InputError(
+                    f"the items' index has several levels{levels}, so it is no id of a row; pass df.reset_index(): "
+                    "then the levels are columns"
+                )
             raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
         if isinstance(value, (float, np.floating)) and abs(float(value)) >= 2**53:
-            fact = f"row {at} has the id {value!r} in {where}, which was rounded when it was read"
-            raise InputError(f"{fact}, so that ids may be confused; store ids of so many digits as strings")
+            raise InputError(
+                f"row {at} has the id {value!r} in {where}, which was rounded when it was read, so that ids may be "
+                "confused; store ids of so many digits as strings"
+            )
         ids.append(str(text))
     return ids
 

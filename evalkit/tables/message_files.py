@@ -249,7 +249,11 @@ def _read_from(folder: Path, value: Any, *, is_name: bool) -> Any:
 
 
 def _file_in(folder: Path, name: str, detail: Any) -> Image:
-    path, root = (folder / name).resolve(), folder.resolve()
-    if not path.is_relative_to(root) or not path.is_file():
+    path = folder / name
+    try:
+        is_inside = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
+    except (OSError, ValueError):  # a name too long, or with a NUL
+        is_inside = False
+    if not is_inside:
         raise InputError(f"the image {name!r:.200} is not a file in the folder {str(folder)!r}, which images= names")
-    return Image(path, detail)
+    return Image(path.resolve(), detail)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import ConfigError, InputError, listed
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 from evalkit.tables.message_forms import Message, is_other, is_result, stated_messages, warn_of
 from evalkit.tables.messages import ANSWER, QUESTION, list_of
@@ -44,6 +44,8 @@ def explode_steps(
 
     Raises
     ------
+    ConfigError
+        For a `history` that is no whole number from 0 up.
     InputError
         For a missing column, cells that are no messages, items without a step, and histories that hold more than two
         million messages together.
@@ -54,6 +56,8 @@ def explode_steps(
     >>> explode_steps([{"item_id": "t1", "messages": chat}])[["item_id", "of_item", "step"]].values.tolist()
     [['t1#2', 't1', [{'role': 'assistant', 'content': 'Yes.'}]]]
     """
+    if history is not None and (type(history) is not int or history < 0):
+        raise ConfigError(f"history is {history!r:.60}; expected a whole number of messages from 0 up, or None for all")
     frame = as_items(items, item_id=item_id)
     if messages not in frame:
         raise InputError(f"the items have no column {messages!r} with messages; they have {listed(frame, most=30)}")

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -161,10 +162,12 @@ def state(messages: Any, answer: str, metadata: dict[str, Any]) -> TaskState:
 
 
 def item(rubric: str, given: TaskState, target: str = "", **inputs: str) -> dict[str, Any]:
+    from evalkit.core.judges import Judge
     from evalkit.inspect.scorers import _checked_item
     from evalkit.rubrics import load_rubric
 
-    made, reason, problem = _checked_item(given, Target(target), load_rubric(rubric), inputs)
+    asked: Any = SimpleNamespace(rubric=load_rubric(rubric), judges=[Judge.of("fake:strict")])
+    made, reason, problem = _checked_item(given, Target(target), asked, inputs)
     return made | ({"reason": reason, "problem": problem} if reason else {})
 
 

@@ -55,7 +55,7 @@ def test_the_page_shows_the_replacements_that_the_notebooks_are_checked_with() -
 
 
 def test_stored_outputs_have_nothing_left_to_replace(regenerate: Any) -> None:
-    assert len(NOTEBOOKS) == 11
+    assert len(NOTEBOOKS) == 12
     for path in NOTEBOOKS:
         for cell in code_cells(path):
             for output in cell.outputs:

@@ -351,7 +351,7 @@ def test_a_typo_in_every_test_is_shown_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_gate(tmp_path / "eval.json")
     assert str(caught.value).count("min_scor'") == 1
-    assert str(caught.value).endswith("schema_file) (and 8 more)")
+    assert str(caught.value).endswith("schema_file, calls) (and 8 more)")
     (tmp_path / "eval.json").write_text('{"tests": []}')
     with pytest.raises(ConfigError, match="line 1: tests: must have at least 1 item, got a list"):
         load_gate(tmp_path / "eval.json")

@@ -464,7 +464,9 @@ class TestPictures:
 
 def test_a_picture_of_calibrations_takes_nothing_else():
     for table in (pd.DataFrame({"item_id": ["a"], "score": [1]}), None, 3):
-        with pytest.raises(InputError, match="plot_calibration takes what calibrate returned, not"):
+        with pytest.raises(
+            InputError, match="plot_calibration takes what calibrate or pass_probabilities returned, not"
+        ):
             ek.plots.plot_calibration(table)
 
 

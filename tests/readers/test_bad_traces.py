@@ -126,6 +126,15 @@ def test_spans_without_a_trace_are_refused(form: str) -> None:
         ek.load_items([lost], form=form)
 
 
+def test_two_scores_of_inspect_for_one_column_are_refused() -> None:
+    scores = {"a": {"value": 1, "answer": "A"}, "a_answer": {"value": 2}}
+    sample = {"id": 1, "messages": [USER, {"role": "assistant", "content": "A"}], "scores": scores}
+    with pytest.raises(InputError, match="two scores of a sample give the column 'score_a_answer'"):
+        ek.load_items([sample], form="inspect")
+    scores["a"].pop("answer")
+    assert ek.load_items([sample], form="inspect")["score_a_answer"].tolist() == [2]
+
+
 def test_what_inspect_says_of_a_score_is_kept_and_not_shown() -> None:
     sample = {
         "id": 1, "messages": [USER, {"role": "assistant", "content": "A"}], "metadata": {"level": 3}, "target": "A",

@@ -189,11 +189,16 @@ CHANGED: dict[str, tuple[Edit, Edit | None]] = {
     "verdicts of another": (lambda t: t.assign(passed=t["score"] < 2), None),
     "places of another": (lambda t: t.assign(score_norm=1 - t["score"] / 2), None),
     "places in percent": (lambda t: t.assign(score_norm=t["score"] * 50), None),
+    "a place beyond the scale": (lambda t: cell("score_norm", 1.5)(t.assign(score_norm=t["score"] / 2)), None),
+    "every score in a list": (lambda t: t.assign(score=[[score] for score in t["score"]]), None),
+    "a group that is a list": (cell("group_id", ["g1"]), None),
     # what says the same as another table
     "no score": (cell("score", None), cell("score", np.nan)),
     "a blank score": (cell("score", " "), cell("score", np.nan)),
     "a missing score": (cell("score", pd.NA), cell("score", np.nan)),
     "a score as text": (cell("score", " 1 "), cell("score", 1)),
+    "a score with decimals": (cell("score", "1.0"), cell("score", 1)),
+    "a verdict missing": (lambda t: cell("passed", None)(t.assign(passed=t["score"] == 2)), lambda t: t),
     "an error without score": (
         lambda t: cell("error", "unreadable")(cell("score", np.nan)(t.assign(error=None))),
         lambda t: cell("score", np.nan)(t),
@@ -279,6 +284,18 @@ def test_an_edit_that_changes_what_a_table_says_is_refused_or_counts_as_it_says(
 def test_edited_labels_are_refused_or_count_as_they_say(door: str) -> None:
     table, _ = DOORS[door]
     assert not silent(door, OF_LABELS, lambda edit: (table, edit(LABELS)))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda votes: ek.stats.jury_value(votes, LABELS, figure="accuracy"),
+        lambda votes: ek.calibrate(votes, LABELS, figure="passed").table,
+    ],
+)
+def test_what_needs_the_scale_says_that_it_is_not_known(table: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    notes = table(VOTES.drop(columns="scale"))["notes"]
+    assert notes.str.contains("the scale is not known: pass scale=", regex=False).all()
 
 
 def silent(door: str, edits: dict[str, tuple[Edit, Edit | None]], tables: Callable[[Edit], Tables]) -> dict[str, Any]:

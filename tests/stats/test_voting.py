@@ -7,6 +7,8 @@ from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, T
 from pandas.testing import assert_frame_equal
 
 from evalkit.errors import ConfigError, InputError
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 
@@ -334,3 +336,51 @@ def test_a_tampered_score_or_label_off_its_scale_is_refused(samples, scale, colu
 
 def test_an_unscored_sample_may_still_count_as_a_number_off_the_scale():
     assert one([2, "!timeout"], unscored=-7)["score"] == -2.5
+
+
+@pytest.mark.parametrize(
+    ("probs", "cut", "passed", "reason"),
+    [
+        ([0.66], 0.655, True, None),
+        ([0.65], 0.655, False, None),
+        ([0.65, 0.66], 0.655, True, None),  # the mean is the cut itself
+        ([0.5], 0.5, None, "tied"),
+        ([0.4, 0.6], 0.5, None, "tied"),
+        ([0.5], 0.495, True, None),
+        ([0.6, 0.6, 0.95], 0.655, True, None),  # .717; by their own verdicts two of three fail
+        ([0.9, 0.9, None], 0.655, True, None),
+        ([0.9, None], 0.655, None, "no_majority"),
+    ],
+)
+def test_a_cut_on_the_mean_probability_decides_the_verdict(probs, cut, passed, reason):
+    replies = ["!unreadable" if prob is None else int(prob > 0.5) for prob in probs]
+    table = judgments({("a", "j"): replies}, BINARY).assign(pass_prob=np.array(probs, dtype=float), score_sd=0.1)
+    row = vote(table, pass_prob_at=cut).iloc[0]
+    assert (None if is_na(row["passed"]) else bool(row["passed"])) is passed
+    assert (None if is_na(row["reason"]) else row["reason"]) == reason
+    assert row["options"] == f"pass_prob_at={cut:g}"
+
+
+def test_a_cut_is_no_matter_of_the_score():
+    # the most probable code is 1, the end of the scale, and P(pass) = .6 fails at the cut: no touched table
+    table = judgments({("a", "j"): [1], ("b", "j"): [1]}, BINARY).assign(pass_prob=[0.6, 0.9], score_sd=0.1)
+    scores = aggregate(vote(table, pass_prob_at=0.655))
+    assert scores["passed"].tolist() == [False, True]
+    assert scores["options"].tolist() == ["pass_prob_at=0.655"] * 2
+    assert summarize(scores)["pass_rate"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 0.65, 0.6551, -0.005, True, "0.655"])
+def test_a_cut_is_a_half_hundredth(cut):
+    with pytest.raises(ConfigError, match=r"pass_prob_at must be 0\.5 or a half hundredth"):
+        vote(judgments({("a", "j"): [1]}, BINARY), pass_prob_at=cut)
+
+
+def test_a_cut_needs_probabilities():
+    table = judgments({("a", "j"): [1], ("a", "k"): [1]}, BINARY)
+    with pytest.raises(InputError, match="judge 'j' has none of item 'a'; vote on the rows of judges with score="):
+        vote(table, pass_prob_at=0.655)
+    with pytest.raises(InputError, match="judge 'k'"):
+        vote(table.assign(pass_prob=[0.9, None]), pass_prob_at=0.655)
+    with pytest.raises(ConfigError, match="unscored=0"):
+        vote(table, pass_prob_at=0.655, unscored=0)

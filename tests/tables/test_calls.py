@@ -28,6 +28,7 @@ def log(*calls):
     [
         (log("find", "refund"), {"made": ["refund", "find"]}, ""),
         (log("find", "refund"), {"made": ["refund", "find"], "in_order": True}, "not made, in this order: 'find'"),
+        (log("b", "c"), {"made": ["a", "b", "c"], "in_order": True}, "not made, in this order: 'a'"),
         (log("find", "x", "refund"), {"made": ["find", "refund"], "in_order": True}, ""),
         (log("find"), {"made": ["find", "find"]}, "not made: 'find'"),  # each needs a call of its own
         (log(("refund", {"id": "A17", "eur": 5})), {"made": [A17]}, ""),
@@ -69,6 +70,8 @@ def test_lists_of_a_column_and_items_without_one():
         ({"made": [{"name": "find", "args": {}}]}, ConfigError, "expected a list of calls"),
         ({"forbidden": "drop"}, ConfigError, "expected a list of calls"),
         ({"most": True}, ConfigError, "most is True"),
+        ({"in_order": "false"}, ConfigError, "in_order is 'false'; expected true or false"),
+        ({"exact": 1}, ConfigError, "exact is 1; expected true or false"),
         ({"made": "expected"}, InputError, "no column 'expected'"),
     ],
 )

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.tables import explode_steps
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "order", "arguments": "{}"}}
@@ -58,6 +58,12 @@ def test_intervals_of_judged_steps_count_trajectories():
 def test_history_can_be_limited():
     rows = explode_steps([{"item_id": "t1", "messages": LOG}], history=1)
     assert [[message["role"] for message in before] for before in rows["messages"]] == [["user"], ["tool"], ["user"]]
+
+
+@pytest.mark.parametrize("history", ["2", 1.5, -1, True])
+def test_a_history_that_is_no_number_of_messages_is_refused(history):
+    with pytest.raises(ConfigError, match=r"history is .*; expected a whole number of messages from 0 up"):
+        explode_steps([{"item_id": "t1", "messages": LOG}], history=history)
 
 
 def test_ten_thousand_steps_are_refused_unless_their_history_is_limited():

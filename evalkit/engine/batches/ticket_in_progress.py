@@ -401,11 +401,15 @@ class OpenTicket:
             if answer is not None and results_of[number].add(line["custom_id"], answer):
                 results_of[number].store_rows()
         if not results_of and is_late:
-            fact = f"ticket {self.stored.ticket} has ended, and takes no more answers from {listed(files)}"
-            raise InputError(f"{fact}; what it stored is in the cache, and judge requests what is missing")
+            raise InputError(
+                f"ticket {self.stored.ticket} has ended, and takes no more answers from {listed(files)}; what it "
+                "stored is in the cache, and judge requests what is missing"
+            )
         if not results_of:
-            fact = f"no whole line of {listed(files)} answers an open request of ticket {self.stored.ticket}"
-            raise InputError(f"{fact}; pass the file of answers that your batch program wrote for this ticket")
+            raise InputError(
+                f"no whole line of {listed(files)} answers an open request of ticket {self.stored.ticket}; pass the "
+                "file of answers that your batch program wrote for this ticket"
+            )
         for number, results in results_of.items():
             if n_missing := results.n_missing():
                 results.store_rows()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalkit.core.formatting import span
@@ -40,7 +40,7 @@ from evalkit.rubrics.rubric import OWN_CRITERIA
 
 DEFAULT_SAMPLES = 3
 """Samples by default; see `default_samples`."""
-_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
+_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | Rules().to_dict()
 
 _NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
 
@@ -254,8 +254,11 @@ class Spec:
         logprob_judges = [judge for judge in judges if judge.score]
         if logprob_judges and rules.min_self_agreement is not None:
             judge = logprob_judges[0]
-            fact = f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with"
-            raise ConfigError(f"{fact} probabilities (score={judge.score!r}); set only one of the two")
+            raise ConfigError(
+                f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with "
+                f"probabilities (score={judge.score!r}); set only one of the two"
+            )
+        _check_cut(rules, rubric, zip(judges, prompt_builders, strict=True))
         warm = [judge.name for judge in logprob_judges if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
@@ -284,11 +287,26 @@ class Spec:
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(builder.together.shown_inputs)
                 if (judge.score and builder.template.form != FORM) or builder.reply_reader is not None:
-                    fact = f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one"
                     raise ConfigError(
-                        f"{fact} verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
+                        f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one "
+                        f"verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
+
+
+def _check_cut(rules: Rules, rubric: Rubric, panel: Iterable[tuple[Judge, PromptBuilder]]) -> None:
+    """Raise where a cut on P(pass) cannot decide the verdicts."""
+    if rules.pass_prob_at is None:
+        return
+    bare = [judge.name for judge, builder in panel if not judge.score and builder.template.form != FORM]
+    problems = {
+        f"{listed(bare)} states no P(pass); set score='expected' of each judge": bare,
+        f"rubric {rubric.id!r} decides by its own pass_at": rubric.pass_at is not None,
+        f"no criterion of {rubric.id!r} has a pass rule": not any(rule.scale.has_rule for rule in rubric.criteria),
+        f"aggregate={rules.aggregate!r} finds its own verdicts": rules.rule.all_items,
+    }
+    if why := next((why for why, holds in problems.items() if holds), None):
+        raise ConfigError(f"pass_prob_at={rules.pass_prob_at:g} cannot decide the verdicts: {why}; or omit the cut")
 
 
 def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
@@ -374,8 +392,9 @@ def _panel(
         judges = [] if judges is None else [judges]
     panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
     if not panel:
-        advice = "pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
-        raise ConfigError(f"no judge is named; {advice}")
+        raise ConfigError(
+            "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
+        )
     builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
     names = [
@@ -388,9 +407,10 @@ def _panel(
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
                     builders[name].template.hash)  # fmt: skip
         if identity in identities:
-            fact = f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and"
-            advice = "to call one judge several times, set samples="
-            raise ConfigError(f"{fact} parameters), so they would always agree; {advice}")
+            raise ConfigError(
+                f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
+                "parameters), so they would always agree; to call one judge several times, set samples="
+            )
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name

@@ -112,9 +112,11 @@ def submit(
             raise ConfigError(f"judge '{judge.name}' runs in this process and reads no request file; call ek.judge")
     for judge in spec.judges if budget_usd is not None else ():
         Budget(options).check(judge)
-    requests, store, newer_than, why_none = missing_requests(_of_texts(Worklist.of(spec, items, item_id)), options)
+    worklist = Worklist.of(spec, items, item_id)
+    requests, store, newer_than, why_none = missing_requests(worklist, options)
     if not requests:
         return Ticket.of(store, why_none)
+    _check_texts(worklist)
     store.check_writable()
     keys = [key for request in requests for key in request.keys]
     stored, ticket_keys = store.open_ticket(TicketRecord(newer_than).to_dict(), keys)
@@ -143,12 +145,11 @@ def submit(
     return result if writer.files or result.n_left_out else Ticket.of(store, _TAKEN)
 
 
-def _of_texts(worklist: Worklist) -> Worklist:
-    """The same; InputError if items have images that a judge is shown."""
+def _check_texts(worklist: Worklist) -> None:
+    """InputError if items have images that a judge is shown."""
     if worklist.with_images:
         names = listed([worklist.ids[number] for number in sorted(worklist.with_images)])
         raise InputError(f"items with images (item {names}) are not sent in batches; call ek.judge for them")
-    return worklist
 
 
 def collect(

@@ -194,8 +194,11 @@ def judge_files(
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
     if len(failed):
         fact = f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)})"
-        advice = "see the column 'problem'. To judge only these parts"
-        warnings.warn(f"{fact}; {advice}, make the same call again", EvalkitWarning, stacklevel=2)
+        warnings.warn(
+            f"{fact}; see the column 'problem'. To judge only these parts, make the same call again",
+            EvalkitWarning,
+            stacklevel=2,
+        )
     return judged
 
 

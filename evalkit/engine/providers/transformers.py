@@ -125,8 +125,15 @@ class TransformersModel:
                 ended.append((call, failed_with(error)))
                 continue
             if self._longest is not None and len(tokens) >= self._longest:
-                detail = f"the prompt has {len(tokens)} tokens; the model takes fewer than {self._longest}"
-                ended.append((call, ProviderError("too_long", detail)))
+                ended.append(
+                    (
+                        call,
+                        ProviderError(
+                            "too_long",
+                            f"the prompt has {len(tokens)} tokens; the model takes fewer than {self._longest}",
+                        ),
+                    )
+                )
                 continue
             alone = call if "seed" in judge.params else None  # a batch has one state of randomness
             settings = judge.temperature, judge.max_tokens, judge.timeout_s, canonical_json(dict(judge.params)), alone

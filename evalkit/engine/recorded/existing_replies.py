@@ -138,17 +138,22 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
     if isinstance(replies, Mapping):
         ids = id_texts(pd.Series(list(replies), dtype=object), "replies")
         if unknown := sorted(set(ids) - set(worklist.ids)):
-            fact = f"replies= has {counted(len(unknown), 'item id')} that the items do not have: {listed(unknown)}"
-            raise InputError(f"{fact}; pass the items that these replies belong to")
+            raise InputError(
+                f"replies= has {counted(len(unknown), 'item id')} that the items do not have: {listed(unknown)}; pass "
+                "the items that these replies belong to"
+            )
         by_id = dict(zip(ids, replies.values(), strict=True))
         if len(by_id) < len(ids):
-            fact = f"replies= has two keys with the same text (such as 1 and '1') among {listed(ids)}"
-            raise InputError(f"{fact}; keep one of the two")
+            raise InputError(
+                f"replies= has two keys with the same text (such as 1 and '1') among {listed(ids)}; keep one of the two"
+            )
         return [by_id.get(item) for item in worklist.ids]
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)) or len(replies) != n_items:
         n = f" of {len(replies)}" if isinstance(replies, (list, tuple)) else ""
-        fact = f"replies= must be a list with one entry per item ({n_items} items), a Series"
-        raise InputError(f"{fact}, a mapping from item id to replies, or a table, got {type(replies).__name__}{n}")
+        raise InputError(
+            f"replies= must be a list with one entry per item ({n_items} items), a Series, a mapping from item id to "
+            f"replies, or a table, got {type(replies).__name__}{n}"
+        )
     return list(replies)
 
 

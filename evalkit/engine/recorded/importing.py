@@ -215,8 +215,10 @@ class Rows:
             ordered = pd.Series(keys, dtype=object).loc[numbers.sort_values(kind="stable").index]
             return [int(number) for number in ordered.groupby(ordered).cumcount().sort_index()]
         if self.has_lists:
-            fact = f"column {self.given.column!r} has a list of samples in each row, so sample= cannot be used"
-            raise ConfigError(f"{fact}; omit sample=")
+            raise ConfigError(
+                f"column {self.given.column!r} has a list of samples in each row, so sample= cannot be used; omit "
+                "sample="
+            )
         values = self.values("sample", given)
         first: dict[Any, int] = {}
         for index, cell in enumerate(values.values):
@@ -226,8 +228,11 @@ class Rows:
                     index, f"sample {cell!r} is not a whole number ≥ 0; to number the rows in their order, omit sample="
                 )
             if (before := first.setdefault((*keys[index], int(number)), index)) != index:
-                fact = f"the same item, criterion, judge, order and sample as row {self.at[before]}"
-                raise values.error(index, f"{fact}; drop one of the two rows, or give them different sample numbers")
+                raise values.error(
+                    index,
+                    f"the same item, criterion, judge, order and sample as row {self.at[before]}; drop one of the two "
+                    "rows, or give them different sample numbers",
+                )
         return [key[-1] for key in first]
 
     def _warn_of_copies(self, keys: list[Any]) -> None:
@@ -281,8 +286,10 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
     """The values of an argument, as a column of the table."""
     if isinstance(given, str):
         if given not in frame.columns:
-            fact = f"{name}={given!r}: the table has no such column"
-            raise InputError(f"{fact}; {guess(given, frame.columns)}it has {listed(frame.columns, most=30)}")
+            raise InputError(
+                f"{name}={given!r}: the table has no such column; {guess(given, frame.columns)}it has "
+                f"{listed(frame.columns, most=30)}"
+            )
         column = frame[given]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"{name}={given!r}: the table has this column twice")
@@ -296,8 +303,10 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
     if isinstance(given, Mapping) and ids is not None:
         by_id = dict(zip(id_texts(pd.Series(list(given), dtype=object), name), given.values(), strict=True))
         if unknown := by_id.keys() - set(ids) if name in ("score", "text") else set():
-            fact = f"{name}= has {counted(len(unknown), 'item id')} that the table does not have"
-            raise InputError(f"{fact}: {listed(sorted(unknown))}")
+            raise InputError(
+                f"{name}= has {counted(len(unknown), 'item id')} that the table does not have: "
+                f"{listed(sorted(unknown))}"
+            )
         return pd.Series([by_id.get(item) for item in ids], index=frame.index, dtype=object)
     raise ConfigError(
         f"{name}= must be a column's name, a Series or a mapping from item id to value, got {type(given).__name__}"

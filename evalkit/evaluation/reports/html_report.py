@@ -6,7 +6,6 @@ import html
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
@@ -194,7 +193,7 @@ def _templates(evaluation: Evaluation) -> dict[str, Template]:
 def _call(evaluation: Evaluation) -> str:
     rubric = evaluation.rubric
     settings = [] if evaluation.labels is None else ["labels=labels"]
-    settings += [f"{name}={value!r}" for name, value in asdict(evaluation.rules).items() if value is not None]
+    settings += [f"{name}={value!r}" for name, value in evaluation.rules.to_dict().items() if value is not None]
     if evaluation.inputs:
         settings.append(f"inputs={dict(evaluation.inputs)!r}")
     if evaluation.spec is not None and evaluation.spec.on_missing != "raise":
@@ -255,7 +254,7 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "samples per judge, item and criterion", span(counts)
     if spec is not None:
         yield "criteria per call", str(spec.criteria_per_call)
-    for name, value in asdict(evaluation.rules).items():
+    for name, value in evaluation.rules.to_dict().items():
         yield f"rule: {name.replace('_', ' ')}", "none" if value is None else str(value)
     yield "replies", cost_of(evaluation)
     if spec is not None and spec.profile is not None:

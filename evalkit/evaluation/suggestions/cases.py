@@ -136,7 +136,8 @@ def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str
         When there are none.
     """
     given = evaluation.labels if labels is None else labels
-    if (dev := take_part(split_by_part(evaluation, given, criterion), DEV)[0]).empty:
+    own = split_by_part(evaluation, given, criterion).drop(columns="source", errors="ignore")  # any item is an example
+    if (dev := take_part(own, DEV)[0]).empty:
         raise InputError(f"criterion {criterion!r} has no labels in the part 'dev'; label some items first")
     return dev
 

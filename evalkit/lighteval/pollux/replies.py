@@ -41,14 +41,17 @@ def checked_pattern(name: str, pattern: Pattern) -> re.Pattern[str]:
         try:
             pattern = re.compile(pattern)
         except re.error as problem:
-            text = f"{name} {pattern!r} is not a regular expression: {problem}; use the syntax of Python's re module"
-            raise ConfigError(text) from None
+            raise ConfigError(
+                f"{name} {pattern!r} is not a regular expression: {problem}; use the syntax of Python's re module"
+            ) from None
     if not isinstance(pattern, re.Pattern) or not isinstance(pattern.pattern, str):
-        text = f"{name} must be a regular expression, as a string or as a compiled pattern for strings, got {pattern!r}"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"{name} must be a regular expression, as a string or as a compiled pattern for strings, got {pattern!r}"
+        )
     if not pattern.groups:
-        text = f"{name} {pattern.pattern!r} has no group; put the part to extract in parentheses, as in '= (\\d+)'"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"{name} {pattern.pattern!r} has no group; put the part to extract in parentheses, as in '= (\\d+)'"
+        )
     return pattern
 
 

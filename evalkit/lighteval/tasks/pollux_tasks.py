@@ -105,11 +105,14 @@ def criteria_file(source: str) -> Path:
     if source == "shipped":
         return data_folder("pollux") / "criteria.json"
     if not (given := os.environ.get(CRITERIA_VARIABLE, "").strip()):
-        advice = f"set {CRITERIA_VARIABLE} to the path of metainfo/criteria.json from the POLLUX project"
-        raise ConfigError(f"the POLLUX data from the Hub has no criteria; {advice}")
+        raise ConfigError(
+            f"the POLLUX data from the Hub has no criteria; set {CRITERIA_VARIABLE} to the path of "
+            "metainfo/criteria.json from the POLLUX project"
+        )
     if not Path(given).is_file():
-        advice = "set it to metainfo/criteria.json from the POLLUX project"
-        raise ConfigError(f"{CRITERIA_VARIABLE}: file {given} not found; {advice}")
+        raise ConfigError(
+            f"{CRITERIA_VARIABLE}: file {given} not found; set it to metainfo/criteria.json from the POLLUX project"
+        )
     return Path(given)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pprint import pformat
 
 from evalkit.core.judges import Judge
@@ -70,9 +70,9 @@ def _expected(session: Session, rubric: Rubric) -> str:
 
 
 def _evaluating(name: str, version: Version, items: str, session: Session, labels: str) -> list[str]:
-    plain, rules = asdict(Rules()), {**asdict(session.setup.spec.rules), "aggregate": version.aggregate}
+    plain, rules = Rules().to_dict(), {**session.setup.spec.rules.to_dict(), "aggregate": version.aggregate}
     options = {"samples": version.samples, "item_id": session.setup.item_id, "template": session.setup.template}
-    options |= {rule: value for rule, value in rules.items() if rule == "aggregate" or value != plain[rule]}
+    options |= {rule: value for rule, value in rules.items() if rule == "aggregate" or value != plain.get(rule)}
     data = session.setup.data_options(version.rubric)
     options |= {"inputs": data["inputs"] or None}
     options |= {"on_missing": data["on_missing"] if data["on_missing"] != "raise" else None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,7 @@ class Setup:
 
         `first` is the item that is asked about before the others.
         """
-        rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
+        rules = self.spec.rules.to_dict() | {"aggregate": version.aggregate}
         data = self.data_options(version.rubric) | {"criteria_per_call": self.spec.criteria_per_call}
         spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
         try_rules(spec)

@@ -111,7 +111,7 @@ class Receipt(_Part):
         The profile that set the rules, if one did.
     judges
         The judges, with their settings and counts.
-    samples, vote, ties, min_self_agreement, aggregation, quorum, report_disagreement
+    samples, vote, ties, min_self_agreement, aggregation, quorum, pass_prob_at, report_disagreement
         Samples per judge and the rules from samples to a score.
     criteria_per_call
         How many criteria one reply judged, or ``all``; None: each criterion had a reply of its own.
@@ -150,6 +150,7 @@ class Receipt(_Part):
     min_self_agreement: float | None = None
     aggregation: str | None = None
     quorum: float | None = None
+    pass_prob_at: float | None = None
     report_disagreement: bool = False
     arguments: dict[str, str] = {}
     origins: dict[str, str] = {}

@@ -282,11 +282,14 @@ class Scoring:
     def check_number(self, n_judges: int, where: str) -> None:
         """ConfigError if the mode does not allow this number of judges; `where` is the place that lists them."""
         if self.mode == "judge" and n_judges > 1:
-            has = f"{where} has {n_judges}; keep one, or use the mode 'jury'"
-            raise ConfigError(f"scoring mode 'judge' takes one judge, and {has}")
+            raise ConfigError(
+                f"scoring mode 'judge' takes one judge, and {where} has {n_judges}; keep one, or use the mode 'jury'"
+            )
         if self.mode == "jury" and n_judges == 1:
-            has = f"{where} has one; add another, or use the mode 'judge'"
-            raise ConfigError(f"scoring mode 'jury' takes two judges or more, and {has}")
+            raise ConfigError(
+                f"scoring mode 'jury' takes two judges or more, and {where} has one; add another, or use the mode "
+                "'judge'"
+            )
 
 
 def config_in(text: str) -> ScoringConfig:

@@ -230,13 +230,17 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
         if now == NEWEST:
             return
         if read_only:
-            fact = f"is read-only here and has the schema {now!r}, not {NEWEST!r}"
-            raise RegistryError(f"registry {shown} {fact}; open it once where it is writable")
+            raise RegistryError(
+                f"registry {shown} is read-only here and has the schema {now!r}, not {NEWEST!r}; open it once where it "
+                "is writable"
+            )
         if now is None and tables:
             raise RegistryError(f"registry {shown} contains tables of another program; use another database or file")
         if now not in _MIGRATIONS:
-            fact = f"which this evalkit does not know (the newest that it knows is {NEWEST!r}); use a newer evalkit"
-            raise RegistryError(f"registry {shown} has the schema {now!r}, {fact}")
+            raise RegistryError(
+                f"registry {shown} has the schema {now!r}, which this evalkit does not know (the newest that it knows "
+                f"is {NEWEST!r}); use a newer evalkit"
+            )
         if now is None:
             Base.metadata.create_all(connection)
         while now != NEWEST:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evalkit.runs.run.run_record import Run, RunScore
 
 _ROUNDING = 1e-6
-_RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum")
+_RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum", "pass_prob_at")
 _LEFT = ("metric", "judge", "model", "server", "by", "rubric", "template", "rules", "unscored")
 
 _WHOLE = ("rubric", "by", "rules", "template")

@@ -14,7 +14,7 @@ from evalkit.runs.contract.receipts import JudgeUsed, Receipt
 if TYPE_CHECKING:
     from evalkit.runs.run.run_record import Run
 
-_RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum",
+_RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum", "pass_prob_at",
           "report_disagreement")  # fmt: skip
 _OF_JUDGE = ("weight", "temperature", "max_tokens", "score")
 _OURS = ("evalkit", "evalkit-jury", "lighteval")

@@ -393,15 +393,17 @@ def _fall(scale: Scale) -> bool:
 
 
 def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
-    if figure == "passed" and not panel.scale.has_rule:
-        return "the criterion has no pass rule"
-    if panel.scale.level == "nominal":
-        return "a nominal criterion has no scores"
-    if panel.scale.is_open:
-        return NO_ENDS
-    if figure == "passed" and np.count_nonzero(np.diff(_passes(panel.scale))) > 1:
-        return "the codes that pass are not one end of the scale, so passes neither rise nor fall with the score"
-    few = estimates.too_few(unit, "labelled items with a score")
+    scale, is_known = panel.scale, not panel.scale.is_open
+    by_rule = figure == "passed" and is_known
+    split = "the codes that pass are not one end of the scale, so passes neither rise nor fall with the score"
+    reasons = {
+        "a nominal criterion has no scores": scale.level == "nominal",
+        NO_ENDS: not is_known,
+        "the criterion has no pass rule": by_rule and not scale.has_rule,
+        split: by_rule and scale.has_rule and np.count_nonzero(np.diff(_passes(scale))) > 1,
+    }
+    of_scale = next((reason for reason, holds in reasons.items() if holds), None)
+    few = of_scale or estimates.too_few(unit, "labelled items with a score")
     return few or ("all labels are equal" if np.ptp(y) == 0 else None)
 
 

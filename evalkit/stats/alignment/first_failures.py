@@ -17,7 +17,7 @@ from evalkit.stats.intervals import rate_interval, unit_codes
 from evalkit.stats.notes import Notes
 from evalkit.stats.result_tables import JURY, figure_row, result_table
 from evalkit.stats.voting import vote
-from evalkit.tables.grouping import ClustersLike, Floats, Ints
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.messages import messages_of
 from evalkit.tables.steps import step_numbers
@@ -133,6 +133,7 @@ def _answers(judged: Any, criterion: str) -> pd.DataFrame:
         raise InputError(f"nothing was judged on the criterion {criterion!r}; name another, as in criterion='step'")
     heads = [name for name in ("rubric", "rubric_version") if name in frame]
     answers = frame.reindex(columns=[*heads, "item_id", "criterion", "judge", "label"])
+    refuse_doubles(answers, [*heads, "item_id", "criterion", "judge"], "votes")
     return answers.astype({"judge": "str", "item_id": "str"})
 
 

@@ -15,6 +15,7 @@ from evalkit.core.settings import check_choice, checked_rule
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
@@ -163,6 +164,11 @@ class _Comparison:
     name: str
     counting: Counting
 
+    @property
+    def needs_scale(self) -> bool:
+        """Are levels compared of a scale that is not known?"""
+        return FIGURES[self.name].of == "kinds" and self.panel.scale.is_open and self.panel.scale.level != "nominal"
+
     def known(self, judge: str) -> Flags:
         """The labelled items of a judge that count in the figure."""
         answers, was_asked = self.panel.judges[judge]
@@ -203,7 +209,7 @@ def _rows(panel: Panel, figure: str | None, reference: Reference, counting: Coun
 def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     notes: Notes = []
     n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
-    why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
+    why = NO_ENDS if compared.needs_scale else f"{'not defined on' if n else 'there are no'} labelled and scored items"
     unit = compared.panel.unit[rows]
     row = value_row(name, values, FIGURES[name].transform, notes, why, unit)
     width = compared.panel.scale.width
@@ -228,5 +234,5 @@ def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: Notes) -> d
     if n_lost and not np.isnan(jury[0]):
         of_all = f"without it the jury has no answer on {n_lost} of {n_all} items"
         notes.append(f"{of_all}: without and effect are of the others, on which the jury has {jury[0]:.3g}")
-    why = "not defined on the items that the jury scores with and without it"
+    why = NO_ENDS if compared.needs_scale else "not defined on the items that the jury scores with and without it"
     return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why, compared.panel.unit[rows])

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.settings import check_share
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, checked_part, panels
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption, count_look, take_part
@@ -22,6 +22,7 @@ from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, jackknife_row, result_table
+from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 FEWEST, FEWEST_FOR_SLOPE = 30, 100
@@ -219,6 +220,8 @@ def certainty_threshold(
         For a share out of range.
     """
     check_share("at_least", at_least)
+    if at_least in (0, 1):
+        raise ConfigError(f"at_least must be above 0 and under 1, got {at_least!r}; as in at_least=0.9")
     two, rows = TwoParts.of(judged, labels, "certainty_threshold", clusters, part), []
     for chances, hidden in two.chances:
         threshold = _sure_from(chances, at_least)
@@ -424,13 +427,6 @@ def _decided(chances: Chances, threshold: float) -> dict[str, Any]:
     return (
         row | {"n_labelled": len(right)} | figure_row("agreement", mean, rate_interval(right, chances.unit[labelled]))
     )
-
-
-def passes_at(prob: Floats, cut: float) -> Floats:
-    """1 where P is at least the cut, else 0; at a cut of .5, a P of .5 is half; NaN without P."""
-    near = np.round(prob, _ROUNDED)
-    passed = np.where(np.isnan(prob), np.nan, (near >= cut).astype(np.float64))
-    return np.where((near == cut) & (cut == 0.5), 0.5, passed)
 
 
 def _fewest(at_least: float) -> float:

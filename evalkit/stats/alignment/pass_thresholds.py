@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
-from evalkit.core.settings import check_choice
+from evalkit.core.settings import PASS_CUTS, check_choice
 from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
@@ -21,10 +21,11 @@ from evalkit.stats.alignment.held_out_tests import alpha_of
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import FEWEST, HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement, passes_at
+from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table
+from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
@@ -43,8 +44,7 @@ _OF_CHANCES = (
 )
 _FEWEST = 2
 _SAME = 1e-9
-_CUTS = np.sort([0.5, *(np.arange(100) + 0.5) / 100])
-"""Half hundredths, on which no P of two decimals lies, and .5."""
+_CUTS = np.array(PASS_CUTS)
 _DECIDES = 7.84  # (1.96 + .84)²: 95 % confidence, a power of .8
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -16,7 +16,7 @@ from servers import JudgeServer, judge_server
 
 import evalkit as ek
 from evalkit.engine.providers.prices import most_image_tokens
-from evalkit.errors import ConfigError, EvalkitWarning, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.notebook.judgments.item_details import images_of, item_texts
 from evalkit.tables.messages import image_urls
 
@@ -239,9 +239,11 @@ def test_names_of_files_are_read_below_the_named_folder_alone(server: JudgeServe
     judged(items, PICTURE, seeing(server), cache=cache)
     judged(items, TALK, seeing(server), cache=cache)
     assert [hashes_sent(seen.body) for seen in server.seen] == [[hashlib.sha256(png()).hexdigest()]] * 2
-    for name in ("../secret.png", "link.png", str(tmp_path / "secret.png"), "b.png"):
+    for name in ("../secret.png", "link.png", str(tmp_path / "secret.png"), "b.png", "a\0.png", "a" * 5000):
         with pytest.raises(InputError, match="is not a file in the folder"):
             ek.load_items([{"image": name}], images=folder)
+    with pytest.raises(ConfigError, match="images is 3; expected the path of a folder"):
+        ek.load_items(rows, images=cast("Any", 3))
     for cell in ("a.png", str(folder / "a.png"), "https://example.org/a.png"):
         with pytest.raises(InputError, match=r"expected an image: .*fetches no address"):
             judged([{"image": cell, "question": "Red?"}], PICTURE, seeing(server), cache=cache)
@@ -250,6 +252,22 @@ def test_names_of_files_are_read_below_the_named_folder_alone(server: JudgeServe
 def test_batches_refuse_images(server: JudgeServer, cache: str) -> None:
     with pytest.raises(InputError, match=r"items with images \(item '0'\) are not sent in batches; call ek.judge"):
         ek.submit([{"image": png(), "question": "Red?"}], PICTURE, seeing(server), cache=cache, to=cache)
+    judged([{"image": png(), "question": "Red?"}], PICTURE, seeing(server), cache=cache)
+    ticket = ek.submit(
+        [{"image": png(), "question": "Red?"}], PICTURE, seeing(server), cache=cache, samples=1, to=cache
+    )
+    assert not ticket.id  # all replies are in the cache
+
+
+def test_examples_with_images_are_refused() -> None:
+    item = {"item_id": "a", "question": "Red?", "image": png()}
+    frame = pd.DataFrame([item | {"criterion": PICTURE.names[0], "label": 1}])
+    loaded = ek.load_items([item]).assign(criterion=PICTURE.names[0], label=1)
+    for examples in (frame, loaded):
+        with pytest.raises(RubricError, match=r"holds a file \(image\).*choose examples without files"):
+            PICTURE.with_examples(examples)
+    with pytest.raises(RubricError, match=r"holds a file \(image\)"):
+        PICTURE.edit(PICTURE.names[0], examples=[{"inputs": {"question": "Red?", "image": png()}, "label": 1}])
 
 
 def test_an_image_that_is_gone_costs_nothing(server: JudgeServer, cache: str, tmp_path: Path) -> None:

@@ -473,7 +473,9 @@ def test_a_run_that_is_stopped_computes_no_more_and_the_next_one_only_the_rest(
     judge = Judge("transformers", model, max_tokens=8)
 
     async def work() -> None:
-        task = asyncio.ensure_future(ek.ajudge(items_of(20), "correctness", judge, samples=1, cache=tmp_path))
+        task = asyncio.ensure_future(
+            ek.ajudge(items_of(20), "correctness", judge, samples=1, repair=False, cache=tmp_path)
+        )
         await asyncio.to_thread(computed.first.wait, 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -482,7 +484,7 @@ def test_a_run_that_is_stopped_computes_no_more_and_the_next_one_only_the_rest(
     asyncio.run(asyncio.wait_for(work(), 60))
     release_models()  # answers what is in line
     assert len(computed) < 15  # one of two that were computed, and twice two that were handed over already
-    table = ek.judge(items_of(20), "correctness", judge, samples=1, cache=tmp_path)
+    table = ek.judge(items_of(20), "correctness", judge, samples=1, repair=False, cache=tmp_path)
     assert len(table) == 20
     assert len(computed) == len(set(computed)) == 20
 

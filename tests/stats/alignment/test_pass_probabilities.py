@@ -177,6 +177,9 @@ def test_cuts_that_cannot_be_found_say_why():
     assert math.isnan(few["cut"])
     with pytest.raises(ConfigError, match="omit them, or use of='score'"):
         pass_threshold(judged([0.8]), labels_of({"ann": [1]}), of="pass_prob", objective="balanced_accuracy")
+    for share in (0, 1.0):
+        with pytest.raises(ConfigError, match="at_least must be above 0 and under 1"):
+            certainty_threshold(judged([0.8]), labels_of({"ann": [1]}), at_least=share)
     with pytest.raises(InputError, match="no column 'pass_prob'; pass an evaluation or votes of a decision model"):
         pass_probabilities(judged([0.8]).drop(columns="pass_prob"), labels_of({"ann": [1]}))
     with pytest.raises(InputError, match=r"'pass_prob' of item 'i1' is 1.2; it must be from 0 to 1"):
