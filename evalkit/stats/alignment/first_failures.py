@@ -147,7 +147,8 @@ def _figures(
     labelled = _places(pairs["item_id"], pairs["label_people"], steps)
     n_steps = np.array([len(steps[item]) for item in pairs["item_id"]], dtype=np.float64)
     failed, notes, row = labelled != _NONE, Notes(), dict[str, Any]()
-    notes.append(chosen)
+    if chosen:
+        notes.append(chosen)
     ids = pairs.loc[failed, "item_id"]
 
     def add(name: str, hits: Any, rows: Any) -> None:
