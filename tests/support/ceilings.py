@@ -179,6 +179,8 @@ RAISED = (
     Raise("gate", 3, "a trace without messages is no trace without forbidden calls"),
     Raise("notebook", 2, "the form of a rubric whose levels are an item's steps"),
     Raise("stats", 13, "parts and sources of labels of first_failure; verdicts of changed items"),
+    Raise("rubrics", 1, "labels of steps are steps"),
+    Raise("stats", 5, "labels of steps are steps"),
 )
 
 

@@ -114,6 +114,8 @@ def test_an_evaluation_brings_its_items_and_has_the_jury():
     assert table["exact"].tolist() == [0.75] * 3
     # people and judge agree that each failed
     assert evaluation.alignment["accuracy"].tolist() == [1] * 3
+    with pytest.raises(InputError, match="'banana'; allowed: 'none' and numbers of messages"):
+        ek.align(evaluation, labels("banana", "5", "2", "none"))
 
 
 def test_held_out_and_chosen_labels_stay_out_and_looks_are_counted():
