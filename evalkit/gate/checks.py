@@ -309,9 +309,12 @@ def _call_rules(given: Mapping[str, Any]) -> CallRules:
 
 def _obeys(rules: CallRules, messages: Any) -> tuple[Status, str]:
     try:
-        problems = rules.failures(messages_of(messages))
+        log = messages_of(messages)
+        problems = rules.failures(log)
     except InputError as problem:
         return "error", str(problem)
+    if not log:
+        return "error", "the trace has no messages to check; add them, or omit the check"
     return ("fail", "; ".join(problems)) if problems else ("pass", "the calls are as expected")
 
 

@@ -22,9 +22,12 @@ TOOL_RESULT = "tool_result"
 """The limit of a rubric on the characters of a text in a tool's result."""
 NO_STEP = "none"
 """The level of a trajectory without the step that a criterion with `steps_of` asks for."""
+OF_STEPS = Scale((), level="nominal", pass_if=(NO_STEP,))
+"""The scale of a criterion with `steps_of`, where the items are not known: any step, or none."""
+
 _OF_STEPS: dict[str, Any] = {
     "level": "nominal", "better": "high", "pass_at": None, "pass_if": (NO_STEP,),
-    "scale": Scale((), level="nominal", pass_if=(NO_STEP,)),
+    "scale": OF_STEPS,
 }  # fmt: skip
 
 

@@ -361,6 +361,7 @@ def test_calls_are_read_from_the_messages_of_a_trace(rules: Any, status: str) ->
     for inputs, expected in (
         ({"messages": messages}, status),
         ({"messages": [{"from": "gpt", "value": "x"}]}, "error"),
+        ({"messages": []}, "error"),
         (None, "error"),
     ):
         result = run_gate(config, [Trace(1, "t", "q", None, "a", inputs=inputs)], environment={})

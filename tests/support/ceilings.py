@@ -176,6 +176,11 @@ RAISED = (
     Raise("rubrics", 5, "examples with images or files are refused"),
     Raise("stats", 3, "doubled votes of first failures, and a share of 0 or 1 to reach, are refused"),
     Raise("tables", 15, "names of images, a history and rules of calls in another form are refused"),
+    Raise("gate", 3, "a trace without messages is no trace without forbidden calls"),
+    Raise("notebook", 2, "the form of a rubric whose levels are an item's steps"),
+    Raise("stats", 13, "parts and sources of labels of first_failure; verdicts of changed items"),
+    Raise("rubrics", 1, "labels of steps are steps"),
+    Raise("stats", 5, "labels of steps are steps"),
 )
 
 

@@ -132,11 +132,11 @@ def _unquoted(reply: str) -> str:
 
 
 def can_be_repaired(worklist: Worklist, criterion: int, judge: int) -> bool:
-    """Whether this judge may be asked what its replies on this criterion mean."""
-    spec = worklist.spec
+    """Whether this judge may be asked what its replies on this criterion mean; never where levels are an item's own."""
+    spec, of_criterion = worklist.spec, worklist.spec.rubric.criteria[criterion]
     is_alone = len(spec.groups[criterion]) == 1 and not spec.per_item
     is_read_here = spec.prompt_builders[judge].reply_reader is None and spec.judges[judge].score is None
-    has_none = any(label.casefold() == _NONE for label in spec.rubric.criteria[criterion].scale.labels)
+    has_none = any(label.casefold() == _NONE for label in of_criterion.scale.labels) or of_criterion.steps_of
     return spec.judges[judge].provider not in ("fake", "function") and is_alone and is_read_here and not has_none
 
 

@@ -66,6 +66,8 @@ def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
             raise RubricError(f"criterion {name!r}: duplicate code {code!r}; each level needs its own")
         scale[code] = text
     values = dict(form["rest"]) | {"name": name, "description": form["description"], "level": level, "scale": scale}
+    if "steps_of" in values and not scale:  # levels that are typed in are refused with the rubric
+        del values["scale"]
     passes = form["passes"].strip()
     if passes and (level == "nominal" or form["rule"] == "pass_if"):
         values["pass_if"] = [part.strip() for part in passes.split(",") if part.strip()]

@@ -11,6 +11,7 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.criteria import NO_STEP
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for, of_items
 from evalkit.stats.intervals import rate_interval, unit_codes
 from evalkit.stats.notes import Notes
@@ -35,6 +36,7 @@ def first_failure(
     *,
     criterion: str = "first_failure",
     messages: str = "messages",
+    part: PartOption | None = None,
     clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How often judges name the step at which people say that a trajectory failed.
@@ -51,6 +53,8 @@ def first_failure(
         The criterion that asks for the step.
     messages
         The column of the items with their messages.
+    part
+        Which labels to use, where they are split; as in `align`.
     clusters
         item_id -> task, where tasks repeat; by default the items' `group_id`, else each trajectory.
 
@@ -63,7 +67,8 @@ def first_failure(
         of the other logs; of equals their mean); `missed` (share in which the judge names none). `false_alarm`: over
         those in which people name none, the share in which the judge names a step. Intervals are Wilson's, by cluster.
         `n_items`, `n_scored`, `n_failed` and `n_none` (that people say failed, or did not), `n_annotators`,
-        `n_clusters`, `notes`. Several people on one log count as their mean. There is no kappa: each log has levels of
+        `n_clusters`, `notes`; of held-out labels also `n_looks` and `n_versions`.
+        Several people on one log count as their mean. There is no kappa: each log has levels of
         its own.
 
     Raises
@@ -91,6 +96,7 @@ def first_failure(
         raise InputError(f"the items have no column {messages!r}; name theirs, as in messages='log'")
     people = of_items(labels_for(judged, labels, [criterion]), frame)
     people = people[people["label"].notna() & (people["criterion"] == criterion)]
+    people, chosen = take_part(people, part)
     steps = {item: step_numbers(messages_of(cell)) for item, cell in zip(logs["item_id"], logs[messages], strict=True)}
     if lacking := sorted({*frame["item_id"]} - {*steps}):
         raise InputError(f"judged trajectories are not among the items: {listed(lacking, most=5)}; pass all of them")
@@ -98,9 +104,20 @@ def first_failure(
     if groups is None and "group_id" in logs:
         groups = logs.set_index("item_id")["group_id"]
     rows = [
-        _figures(votes, people, steps, groups) | {"judge": name} for name, votes in frame.groupby("judge", sort=False)
+        _figures(votes, people, steps, groups, chosen) | {"judge": name}
+        for name, votes in frame.groupby("judge", sort=False)
     ]
-    return result_table(rows, ["judge"], *_COLUMNS)
+    table = result_table(rows, ["judge"], *_COLUMNS)
+    if part != HELD_OUT:
+        return table
+    heads = (
+        frame.drop_duplicates("judge")
+        .reindex(columns=["rubric", "rubric_version", "criterion"])
+        .astype(object)
+        .fillna("")
+    )
+    looks = count_look(heads, people)
+    return table.assign(n_looks=looks["n_looks"].to_numpy(), n_versions=looks["n_versions"].to_numpy())
 
 
 def _answers(judged: Any, criterion: str) -> pd.DataFrame:
@@ -120,7 +137,9 @@ def _answers(judged: Any, criterion: str) -> pd.DataFrame:
     return answers.astype({"judge": "str", "item_id": "str"})
 
 
-def _figures(votes: pd.DataFrame, people: pd.DataFrame, steps: dict[str, Sequence[int]], groups: Any) -> dict[str, Any]:
+def _figures(
+    votes: pd.DataFrame, people: pd.DataFrame, steps: dict[str, Sequence[int]], groups: Any, chosen: str | None
+) -> dict[str, Any]:
     """The figures of one judge; each pair of a vote and a label is a row."""
     scored = votes[votes["label"].notna()] if "label" in votes else votes.iloc[:0]
     pairs = scored.merge(people[["item_id", "annotator", "label"]], on="item_id", suffixes=("", "_people"))
@@ -128,6 +147,8 @@ def _figures(votes: pd.DataFrame, people: pd.DataFrame, steps: dict[str, Sequenc
     labelled = _places(pairs["item_id"], pairs["label_people"], steps)
     n_steps = np.array([len(steps[item]) for item in pairs["item_id"]], dtype=np.float64)
     failed, notes, row = labelled != _NONE, Notes(), dict[str, Any]()
+    if chosen:
+        notes.append(chosen)
     ids = pairs.loc[failed, "item_id"]
 
     def add(name: str, hits: Any, rows: Any) -> None:

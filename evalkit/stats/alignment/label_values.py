@@ -13,6 +13,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.criteria import NO_STEP, OF_STEPS
 from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, allowed_labels, as_labels, boolean_text, of_judged
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
@@ -150,6 +151,8 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     """
     if scale.level != "nominal" and has_thousands(text):
         return None
+    if scale == OF_STEPS and text != NO_STEP and not text.isdecimal():
+        return None
     code = scale.by_value(text)
     code = scale.named(text) if code is None else code
     if code is not None:
@@ -167,7 +170,9 @@ def read_label(text: str, scale: Scale) -> Reading | None:
 
 def _allowed(scale: Scale) -> str:
     text = ", ".join(scale.labels)
-    if scale.is_open:
+    if scale == OF_STEPS:
+        text = f"{NO_STEP!r} and numbers of messages"
+    elif scale.is_open:
         text = "any number (for words, or true and false, pass scale=)"
     elif scale.level == "ordinal":
         text += ", a number between them (a mean)"

@@ -128,7 +128,8 @@ def compare(
           (fixed − broke)/n over all n items that both sides judged. Until then, `effect_least` and `effect_most` count
           all of them against and all for `after`, and `evidence_least` is the `evidence` of the former;
         - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
-          most frequent one, whichever are fewer: under 3, no decision says to keep `after`, since a judge with one
+          most frequent one, whichever are fewer (of labels, those with the
+          `source` ``changed`` left out): under 3, no decision says to keep `after`, since a judge with one
           verdict for everything would agree as well;
         - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
           cluster interval, `sign_flip_p` by clusters;
@@ -481,9 +482,12 @@ def _of_changed(
     if _rules_differ(a, b):
         of_before = np.where(is_changed, people_of(a, labels, common).kind, kind_b)
         row |= _by_rule_of_before(of_before[is_used], [kind_a[is_used], kind_b[is_used]], units_used)
-    is_known = is_used & (truth >= 0)
-    of_sides = _n_rarer(truth[is_known], units=units[is_known]), _n_rarer(kind_b[is_used], units=units_used)
-    return row | {"against": "changed", "n_rarer": min(of_sides)} | _effect(steps, units_used, notes)
+    # an edit may well change only items that all deserve one verdict: labels of these do not show how people judge
+    is_random = is_used & (truth >= 0) & np.asarray(common.isin(drop_chosen(labels)[0]["item_id"]))
+    n_rarer = _n_rarer(kind_b[is_used], units=units_used)
+    if is_random.any():
+        n_rarer = min(n_rarer, _n_rarer(truth[is_random], units=units[is_random]))
+    return row | {"against": "changed", "n_rarer": n_rarer} | _effect(steps, units_used, notes)
 
 
 def _labels_as_kinds(a: Part, b: Part, labels: pd.DataFrame, common: pd.Index) -> list[Ints]:

@@ -278,6 +278,8 @@ def _one_sided(row: Any, wide: Difference, about: Circumstances) -> Decision:
     """People, or the jury, have one verdict for nearly all: what always says it would agree as well."""
     noun = "item" if wide.n_clusters == wide.n else "group"
     few = f"{row['n_rarer']} of {counted(wide.n_clusters, noun)}"
+    if row["against"] == "changed":  # people gave no verdict on most of them
+        few = counted(row["n_rarer"], noun)
     reason = f"people, or {about.now}, have another verdict on {few} only"
     advice = "a judge that always gives one verdict would agree as well: label items that should get the other"
     verdict, words = "Cannot tell: one verdict for nearly all items.", _sentences(reason, advice, _tried(about))

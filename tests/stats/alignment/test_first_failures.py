@@ -114,6 +114,28 @@ def test_an_evaluation_brings_its_items_and_has_the_jury():
     assert table["exact"].tolist() == [0.75] * 3
     # people and judge agree that each failed
     assert evaluation.alignment["accuracy"].tolist() == [1] * 3
+    with pytest.raises(InputError, match="'banana'; allowed: 'none' and numbers of messages"):
+        ek.align(evaluation, labels("banana", "5", "2", "none"))
+
+
+def test_held_out_and_chosen_labels_stay_out_and_looks_are_counted():
+    judged, people = votes("2", "3", "none", "2"), labels("2", "5", "1", "none")
+    parts = people.assign(part=["dev", "held-out", "held-out", "held-out"])
+    row = first_failure(judged, parts, ITEMS).iloc[0]
+    assert (row["n_failed"], row["n_none"], row["exact"]) == (1, 0, 1)
+    row = first_failure(judged, parts, ITEMS, part="held-out").iloc[0]
+    assert (row["n_failed"], row["n_none"], row["n_looks"]) == (2, 1, 1)
+    assert "held-out labels" in row["notes"]
+    picked = people.assign(source=["random", "picked", "picked", "random"])
+    row = first_failure(judged, picked, ITEMS).iloc[0]
+    assert (row["n_failed"], row["n_none"]) == (1, 1)
+
+
+def test_a_chat_model_has_a_price_and_no_repairs(tmp_path):
+    items = [item | {"task": "Go."} for item in ITEMS]
+    row = ek.plan(items, "first_failure", "openai:gpt-4o-mini", samples=1, cache=tmp_path).table.iloc[0]
+    assert row["usd_at_most"] > 0 or row["usd"] > 0
+    assert row["usd_repairs_at_most"] == 0
 
 
 def test_published_logs(published_data):

@@ -15,7 +15,7 @@ CRITERIA = [{"name": name, "scale": {0: "bad", 1: "good"}, "pass_at": 1} for nam
 RUBRIC = ek.Rubric(id="held", inputs=["answer"], criteria=CRITERIA)
 NO_FIGURES = {"Evaluation", "evaluate", "open_evaluation", "RubricTuner", "next_labels", "split_labels"}
 COUNTED = {"calibrate", "corpus_estimate"}
-WITH_HELPER = {"suggest_edits", "measure_edit"}  # tests/evaluation/suggestions
+WITH_HELPER = {"suggest_edits", "measure_edit", "first_failure"}  # tests/evaluation/suggestions, test_first_failures.py
 WITHOUT_EFFECT = {"drift", "plot_versions"}  # one side twice; a plot of changed verdicts
 
 FIGURES = {

@@ -594,6 +594,23 @@ def test_against_labels_fixed_means_became_right():
     assert row["effect"] == pytest.approx(-2 / 4)
 
 
+def test_labels_of_changed_items_with_one_verdict_are_no_sign_of_one_verdict_for_all():
+    ids, before = [f"i{n:02}" for n in range(100)], np.arange(100) % 2
+    after = np.where(np.arange(100) < 20, 1, before)
+    labels = pd.DataFrame(
+        {"item_id": ids[:20:2], "criterion": "c", "annotator": "p", "label": "1", "source": "changed"}
+    )
+    made = compare(side(before), side(after, version="v2"), labels=labels)
+    row = only(made)
+    # `after` fails 40 of 100
+    assert (row["against"], row["n_rarer"], row["fixed"], row["broke"]) == ("changed", 40, 10, 0)
+    assert "one verdict" not in str(made)
+    known = labels.assign(item_id=ids[21:40:2], source="random")
+    made = compare(side(before), side(after, version="v2"), labels=pd.concat([labels, known]))
+    assert only(made)["n_rarer"] == 0
+    assert "another verdict on 0 items only" in str(made)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_labels_of_items_that_changed_tell_the_difference_over_all_items(seed):
     """Against plain Python: what did not change is neither, held-out items are left out, and what is open may be both.
