@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _Default(float):
-    """A number that nobody wrote: decision models refuse the same number where it was written."""
+    """A default: decision models refuse the same number where the user wrote it."""
 
 
 class _DefaultCount(int):

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pictures import jpeg, png, url_of, webp
 
+import evalkit as ek
 from evalkit.core.images import MOST_BYTES, Base64, Image, header_of, image_in
+from evalkit.errors import EvalkitWarning
 
 KEY_FRAME = b"\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 640 | 1 << 14, 480)  # the upper two bits are a scale
 LOSSLESS = b"\x2f" + struct.pack("<I", 639 | 479 << 14)
@@ -125,3 +127,10 @@ def test_images_of_pillow_and_datasets() -> None:
         assert image.header is not None
         assert image.header[:3] == ("image/png", 7, 5)
         assert image.sent["url"].startswith("data:image/png")
+
+
+def test_images_in_a_column_that_the_rubric_does_not_read_are_named() -> None:
+    item = {"item_id": "a", "question": "q", "answer": "b", "context": "b", "image": png(3, 2)}
+    with pytest.warns(EvalkitWarning, match="images in the column 'image', which is no input of the rubric"):
+        ek.plan([item], "faithfulness", "fake:strict")
+    ek.plan([item | {"image": "a word"}], "faithfulness", "fake:strict")

@@ -49,7 +49,7 @@ def test_a_decision_model_is_asked_once_and_its_verdict_is_recorded(tmp_path: Pa
         assert from_trace is not None
         assert (from_trace.source, from_trace.passed) == ("trace", judgment.passed)
         assert len(model.asked) == 1
-        # all that a decision model is asked, if nobody names a number, is one sample
+        # all that a decision model is asked, if none is named, is one sample
         alone = GateOptions(judge="decisions", model="luna", base_url=server.url, cache="cache")
         write_lines(Path("traces.jsonl"), [row | {"response": "30 days. MASS .1 .2 .7"}])
         only = run_gate(config, "traces.jsonl", alone).tests[0].metrics[0].measured[0].judgment

@@ -181,6 +181,7 @@ RAISED = (
     Raise("stats", 13, "parts and sources of labels of first_failure; verdicts of changed items"),
     Raise("rubrics", 1, "labels of steps are steps"),
     Raise("stats", 5, "labels of steps are steps"),
+    Raise("engine", 12, "images of items that the rubric does not read"),
 )
 
 

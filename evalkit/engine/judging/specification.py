@@ -342,7 +342,7 @@ def check_names(inputs: Mapping[str, Any], rubric: Rubric) -> None:
 
 
 def default_samples(judges: Sequence[Judge]) -> tuple[int, tuple[Judge, ...]]:
-    """The samples of judges for which nobody names a number, and the judges: decision models draw nothing, so take one.
+    """The samples of judges without a number of their own, and the judges: decision models draw nothing, so take one.
 
     Where others take more, it is the judge's own number, which profiles, versions and traces keep.
     """

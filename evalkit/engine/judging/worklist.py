@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import warnings
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.images import Image
+from evalkit.core.images import Image, image_in
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
@@ -24,13 +24,13 @@ from evalkit.engine.request import TOKENS_PER_CRITERION, ReadReply, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion, groups_of
-from evalkit.rubrics.inputs import QUESTIONS, inputs_by_item, question_of, shown_columns, swapped
+from evalkit.rubrics.inputs import IMAGE_INPUT, QUESTIONS, inputs_by_item, question_of, shown_columns, swapped
 from evalkit.rubrics.item_criteria import refuse_other_scales, with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items
 from evalkit.tables.lists_in_texts import hold_lists
-from evalkit.tables.message_files import marks_in
+from evalkit.tables.message_files import marks_in, media_of_cell
 from evalkit.tables.messages import CONVERSATIONS, conversation_value, holds_chats
 
 _LONG, _SHOWN = 1_000_000, 60
@@ -97,7 +97,7 @@ class Worklist:
             if missing and len(frame):
                 without_ids = as_frame(items).drop(columns=item_id or "item_id", errors="ignore")
                 raise InputError(_missing_columns(spec, missing, without_ids))
-            remarks = _lists_in_texts(column_of, columns)
+            remarks = (*_lists_in_texts(column_of, columns), *_unread_images(items, column_of))
             cells_by_input = shown_columns(rubric, columns)
             inputs = inputs_by_item(cells_by_input, len(frame))
             ids = list(ids) or frame["item_id"].tolist()  # by which the user knows the items, too
@@ -405,6 +405,22 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
                   "answers of them; ek.start(items) opens a card that does the same")  # fmt: skip
     fact = f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have"
     return f"{fact}: {listed(missing)}; {present}; {advice}"
+
+
+def _unread_images(items: ItemsLike, column_of: Mapping[str, str]) -> Iterator[str]:
+    """A remark if items bring images in a column that the rubric does not read."""
+    if IMAGE_INPUT in {*column_of, *column_of.values()}:
+        return
+    cells: Iterable[Any] = ()
+    if isinstance(items, pd.DataFrame) and IMAGE_INPUT in items:
+        cells = items[IMAGE_INPUT]
+    elif isinstance(items, list):
+        cells = (item.get(IMAGE_INPUT) for item in items if isinstance(item, Mapping))
+    if any(image_in(cell) is not None or (isinstance(cell, str) and media_of_cell(cell) is not None) for cell in cells):
+        yield (
+            "the items have images in the column 'image', which is no input of the rubric, so no judge is shown them; "
+            "add it, as in rubric.edit(inputs=[*rubric.inputs, 'image?'])"
+        )
 
 
 def _lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
