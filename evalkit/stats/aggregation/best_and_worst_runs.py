@@ -122,9 +122,10 @@ def _by_size(
         raise InputError(f"{name} needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
     frame = scores.reset_index(drop=True)
     if of != "item_id" and "item_id" in frame and frame.duplicated(["item_id", *by]).any():
-        fact = f"{name} takes one row per run, and the table has an item_id twice"
-        advice = "name in by= what differs (axis, judge, rubric_version)"
-        raise InputError(f"{fact}: {advice}, or pass of='item_id' if runs of one prompt share their item_id")
+        raise InputError(
+            f"{name} takes one row per run, and the table has an item_id twice: name in by= what differs (axis, "
+            "judge, rubric_version), or pass of='item_id' if runs of one prompt share their item_id"
+        )
     figures, heads = [], []
     parts = group(frame, by) if by else None
     for rows in parts.rows() if parts is not None else [np.arange(len(frame))]:

@@ -50,11 +50,15 @@ def compared(
         return _of_single_answers(judged, items, name, item_id, clusters, scale)
     if items is None:
         if lacking := [column for column in ("item_id", a, b) if column not in judged]:
-            fact = f"{name} needs the systems: items with the columns {a!r} and {b!r}"
-            raise InputError(f"{fact}, or scores with a column 'system_id' (the table has no column {listed(lacking)})")
+            raise InputError(
+                f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column "
+                f"'system_id' (the table has no column {listed(lacking)})"
+            )
         if "label" not in judged:
-            fact = f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie"
-            raise InputError(f"{fact}; the table has {listed(judged.columns, most=30)}")
+            raise InputError(
+                f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie; the table has "
+                f"{listed(judged.columns, most=30)}"
+            )
         pairs_of_items = judged[["item_id", a, b]].drop_duplicates()
         if pairs_of_items["item_id"].duplicated().any():  # several pairs of systems per item, which is then a cluster
             ids = judged["item_id"].map(key_text)
@@ -87,14 +91,17 @@ def _of_single_answers(
 ) -> tuple[pd.DataFrame, Keys]:  # fmt: skip
     """As `compared`, of scores of single answers: each two systems on one item, the better score winning."""
     if (missing := judged["system_id"].isna()).any():
-        fact = f"{name}: column 'system_id' has missing values in {int(missing.sum())} of {counted(len(judged), 'row')}"
-        raise InputError(f"{fact}; fill them in, or drop these rows")
+        raise InputError(
+            f"{name}: column 'system_id' has missing values in {int(missing.sum())} of "
+            f"{counted(len(judged), 'row')}; fill them in, or drop these rows"
+        )
     need = ["score", "label", "tied", "n_scored", "system_id"]
     frame, keys = take_votes(judged, by=["system_id"], need=need, function=name, scale=scale)
     if measures(frame).nominal.any():
-        fact = f"{name} of a table with 'system_id' compares scores, and these are labels without an order"
-        advice = "pass scale= with the labels from bad to good"
-        raise InputError(f"{fact}; {advice}, or a table of pairs with the labels A, B or tie")
+        raise InputError(
+            f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass "
+            "scale= with the labels from bad to good, or a table of pairs with the labels A, B or tie"
+        )
     is_low = measures(frame).each([row_scale.better == "low" for row_scale in measures(frame).scales])
     goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
     if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
@@ -115,8 +122,9 @@ def _of_single_answers(
     pairs = pairs.rename(columns={"system_id": "system"})
     pairs = pairs.loc[pairs["system"].astype(str) < pairs["opponent"].astype(str)].reset_index(drop=True)
     if pairs.empty and len(frame):
-        text = f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
-        raise InputError(text)
+        raise InputError(
+            f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
+        )
     gap = (pairs["_good"] - pairs["_other"]).round(9)
     value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
     none = dict.fromkeys([*OF_ORDERS, *_OF_VOTES, "n_scored"], np.nan)
@@ -158,18 +166,24 @@ def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
 
 def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:
     if lacking := [name for name in (system_a, system_b) if name not in frame.columns]:
-        fact = f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}"
-        raise InputError(f"{fact}; name the columns with system_a= and system_b=")
+        raise InputError(
+            f"the items have no column {listed(lacking)} for the systems; they have "
+            f"{listed(frame.columns, most=30)}; name the columns with system_a= and system_b="
+        )
     pairs = frame.set_index("item_id")
     if lost := sorted(set(judged) - set(pairs.index)):
-        fact = f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}"
-        raise InputError(f"{fact}; pass all items that were judged, with their ids in item_id")
+        raise InputError(
+            f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}; pass all items that "
+            "were judged, with their ids in item_id"
+        )
     pairs = pairs.loc[pairs.index.isin(judged)]
     first, second = pairs[system_a], pairs[system_b]
     wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))
     if wrong.any():
-        fact = f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}"
-        raise InputError(f"{fact}; an item needs two different systems; correct or drop these items")
+        raise InputError(
+            f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}; an item needs "
+            "two different systems; correct or drop these items"
+        )
     return pairs.assign(**{name: pairs[name].astype(str) for name in (system_a, system_b)})
 
 

@@ -187,8 +187,10 @@ _FIGURES = (
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:
     extra = [column for column in by if column not in frame.columns]
     if lost := [column for column in extra if items is None or column not in items.columns]:
-        fact = f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name"
-        raise InputError(f"{fact}; pass items= with that column, or add it to the scores")
+        raise InputError(
+            f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name; pass "
+            "items= with that column, or add it to the scores"
+        )
     ids = frame["item_id"].astype("str")
     values = {} if items is None else {name: by_id(items[name], ids, "items") for name in extra}
     return frame.assign(**{name: ids.map(column) for name, column in values.items()})

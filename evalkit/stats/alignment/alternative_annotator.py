@@ -164,8 +164,10 @@ def alt_test(
     [[1.0, 0.925]]
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 <= epsilon < 1:
-        fact = f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values"
-        raise ConfigError(f"{fact}: 0.2 against experts, 0.15 against skilled annotators, 0.1 against crowd workers")
+        raise ConfigError(
+            f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values: 0.2 against experts, "
+            "0.15 against skilled annotators, 0.1 against crowd workers"
+        )
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
@@ -176,11 +178,14 @@ def alt_test(
     for panel in panels(frame, people, clusters=clusters, kinds="label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
-            fact = f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have"
-            raise ConfigError(f"{fact}; use scoring='accuracy'")
+            raise ConfigError(
+                f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have; "
+                "use scoring='accuracy'"
+            )
         if way == "rmse" and ties == "half":
-            text = "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
-            raise ConfigError(text)
+            raise ConfigError(
+                "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
+            )
         several, judges = _has_answer(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
         sides = {name: _Side(_as_label(votes, panel), used & several, way, counting) for name, (votes, used) in judges}
         same_items = same_rows(side.counted for side in sides.values())

@@ -211,20 +211,27 @@ class Calibration:
     def _check_same(self, frame: pd.DataFrame) -> None:
         fitted, judged = (set(_versions(table)) for table in (self.table, frame))
         if judged - fitted:
-            fact = f"the calibration was fitted on rubric {listed(sorted(fitted))}"
-            advice = f"and this table is of {listed(sorted(judged - fitted))}"
-            raise InputError(f"{fact}, {advice}; a calibration holds for one version: calibrate again")
+            raise InputError(
+                f"the calibration was fitted on rubric {listed(sorted(fitted))}, and this table is of "
+                f"{listed(sorted(judged - fitted))}; a calibration holds for one version: calibrate again"
+            )
         for name, level, text in frame[["criterion", "level", "scale"]].drop_duplicates().astype(str).to_numpy():
             if name not in self.scales:
-                fact = f"the calibration was fitted on criterion {listed(self.scales)}, and this table has {name!r}"
-                raise InputError(f"{fact}; pass the rows of the others")
+                raise InputError(
+                    f"the calibration was fitted on criterion {listed(self.scales)}, and this table has {name!r}; "
+                    "pass the rows of the others"
+                )
             if not same_scale(Scale.from_json(level, text), self.scales[name]):
-                fact = f"the calibration was fitted on the scale {self.scales[name].to_json()} of criterion {name!r}"
-                raise InputError(f"{fact}, and this table has {text}; calibrate again")
+                raise InputError(
+                    f"the calibration was fitted on the scale {self.scales[name].to_json()} of criterion {name!r}, "
+                    f"and this table has {text}; calibrate again"
+                )
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
-            fact = f"the calibration has no map for judge {listed(sorted(judges))}"
-            raise InputError(f"{fact}; it has maps for {listed(sorted({judge for _, judge in self.maps})) or 'none'}")
+            raise InputError(
+                f"the calibration has no map for judge {listed(sorted(judges))}; it has maps for "
+                f"{listed(sorted({judge for _, judge in self.maps})) or 'none'}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """What a profile keeps of it."""

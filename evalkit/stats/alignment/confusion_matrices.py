@@ -78,8 +78,10 @@ def confusion(
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, people, kinds="label"):
         if panel.scale.is_open and panel.scale.level != "nominal" and not panel.verdicts:
-            fact = f"confusion counts levels, and those of criterion {panel.head['criterion']!r} are not known"
-            raise InputError(f"{fact}; pass votes with a scale, as ek.vote(table, scale=[0, 1, 2]) makes them")
+            raise InputError(
+                f"confusion counts levels, and those of criterion {panel.head['criterion']!r} are not known; pass "
+                "votes with a scale, as ek.vote(table, scale=[0, 1, 2]) makes them"
+            )
         for judge, (answers, was_asked) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, was_asked, counting))
     table = result_table(rows, *_COLUMNS, "number: n" if ties == "half" else "")

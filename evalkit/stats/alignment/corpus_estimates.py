@@ -141,11 +141,15 @@ def corpus_estimate(
     """
     check_choice("figure", figure, get_args(FigureOption))
     if unscored is not None and (isinstance(unscored, bool) or not math.isfinite(unscored)):
-        fact = f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as"
-        raise ConfigError(f"{fact}, in the units of the estimate, or None")
+        raise ConfigError(
+            f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as, in the "
+            "units of the estimate, or None"
+        )
     if largest_error is not None and (isinstance(largest_error, bool) or not 0 < largest_error < math.inf):
-        fact = f"corpus_estimate got largest_error={largest_error!r}; pass a number above 0"
-        raise ConfigError(f"{fact}, in the units of the estimate, or None for the default of the scale")
+        raise ConfigError(
+            f"corpus_estimate got largest_error={largest_error!r}; pass a number above 0, in the units of the "
+            "estimate, or None for the default of the scale"
+        )
     clusters = clusters_for(judged, clusters)
     frame, everyone, keys = checked(judged, labels, "corpus_estimate", scale=scale)
     _refuse_versions(frame)

@@ -89,8 +89,10 @@ def first_failure(
     is_table = isinstance(judged, pd.DataFrame)
     trajectories: Any = getattr(judged, "items", None) if items is None and not is_table else items
     if trajectories is None:
-        advice = "pass them, as in first_failure(votes, labels, items)"
-        raise InputError(f"first_failure needs the items, whose messages are the steps; {advice}")
+        raise InputError(
+            "first_failure needs the items, whose messages are the steps; pass them, as in first_failure(votes, "
+            "labels, items)"
+        )
     logs = as_items(trajectories)
     if messages not in logs:
         raise InputError(f"the items have no column {messages!r}; name theirs, as in messages='log'")
@@ -178,9 +180,9 @@ def _places(items: pd.Series, labels: pd.Series, steps: dict[str, Sequence[int]]
     for item, label in zip(items, labels.astype(str), strict=True):
         numbers = [str(number) for number in steps[item]]
         if label not in (*numbers, NO_STEP):
-            fact = f"item {item!r}: the label {label!r} is none of its steps"
             raise InputError(
-                f"{fact}; allowed: {listed(numbers, most=8)} (numbers of messages, from 1) and {NO_STEP!r}"
+                f"item {item!r}: the label {label!r} is none of its steps; allowed: {listed(numbers, most=8)} "
+                f"(numbers of messages, from 1) and {NO_STEP!r}"
             )
         places.append(_NONE if label == NO_STEP else numbers.index(label))
     return np.array(places, dtype=np.int64)

@@ -51,8 +51,9 @@ def read_log(cache: str | Path | None) -> list[dict[str, Any]]:
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []
     except OSError as problem:
-        message = f"{path}, which lists the uses of held-out labels, cannot be read: {problem.strerror}"
-        raise CacheError(message) from problem
+        raise CacheError(
+            f"{path}, which lists the uses of held-out labels, cannot be read: {problem.strerror}"
+        ) from problem
     return [line for text in lines if (line := _line(text)) is not None]
 
 
@@ -85,9 +86,10 @@ def append_log(cache: str | Path | None, lines: Iterable[dict[str, Any]], sets: 
                 raise OSError(errno.ENOSPC, "the disk is full")
             os.fsync(file.fileno())
     except OSError as problem:
-        fact = "the figures on held-out labels are not shown"
-        advice = f"evalkit counts how often they are viewed, and cannot write the count to {path} ({problem.strerror})"
-        raise CacheError(f"{fact}: {advice}; name another folder with EVALKIT_CACHE or cache=") from problem
+        raise CacheError(
+            "the figures on held-out labels are not shown: evalkit counts how often they are viewed, and cannot "
+            f"write the count to {path} ({problem.strerror}); name another folder with EVALKIT_CACHE or cache="
+        ) from problem
 
 
 def looks_at(lines: Iterable[dict[str, Any]], criterion: str, items: ItemSet) -> dict[tuple[Any, ...], int]:

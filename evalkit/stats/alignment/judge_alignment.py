@@ -155,8 +155,10 @@ def align(
         if len(undecided := people[people["item_id"].isin(judged_ids)]):
             raise InputError(f"no label of these items is a verdict: they say {listed(undecided['label'].unique())}")
         label, item = str(people["item_id"].iloc[0]), str(min(judged_ids))
-        fact = f"the labels have ids such as {label!r}, the items have ids such as {item!r}"
-        raise InputError(f"none of the labels belongs to any of these items: {fact}; use the same ids in both")
+        raise InputError(
+            f"none of the labels belongs to any of these items: the labels have ids such as {label!r}, the items "
+            f"have ids such as {item!r}; use the same ids in both"
+        )
     table = _framed(rows, keys, options)
     if part == HELD_OUT:
         table = count_look(table, people, cache)
@@ -180,8 +182,9 @@ def _check_options(reference: str, figures: Sequence[str] | None) -> None:
     allowed = (*agreement.FIGURES, *agreement.OF_CLASSES)
     unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
-        text = f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
+        )
 
 
 def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None) -> tuple[pd.DataFrame, list[str]]:
@@ -194,8 +197,10 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         groups = by_id(by, frame["item_id"], "groups of by=")
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
-        fact = f"by={by!r} is not a column of the table"
-        raise InputError(f"{fact}; pass the items that have it (items=), or a mapping from item_id to group")
+        raise InputError(
+            f"by={by!r} is not a column of the table; pass the items that have it (items=), or a mapping from "
+            "item_id to group"
+        )
     return frame, [*CRITERION_KEY, by]
 
 
@@ -259,8 +264,10 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
     """
     classes = {} if panel.scale.level == "interval" and not panel.verdicts else panel.classes()
     if unknown := [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]:
-        fact = f"figures= names classes that criterion {panel.head['criterion']!r} does not have: {listed(unknown)}"
-        raise ConfigError(f"{fact}; its classes: {listed(classes) or 'none: it has an interval scale'}")
+        raise ConfigError(
+            f"figures= names classes that criterion {panel.head['criterion']!r} does not have: {listed(unknown)}; "
+            f"its classes: {listed(classes) or 'none: it has an interval scale'}"
+        )
     return classes
 
 
@@ -463,7 +470,9 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
-        choices = f"figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}"
-        fact = f"the result would have two columns of the same name ({choices})"
-        raise ConfigError(f"{fact}; pass the figures one at a time, or another column as by=")
+        raise ConfigError(
+            "the result would have two columns of the same name "
+            f"(figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}); pass the figures one at a time, "
+            "or another column as by="
+        )
     return result_table(rows, CRITERION_KEY, dict.fromkeys(by), types)

@@ -121,8 +121,9 @@ def jury_value(
     rule: Any = checked_rule("method", method, AGGREGATE_RULES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and FIGURES[figure].of == "scores" and (ties, unscored) != ("half", "drop"):
-        fact = f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply"
-        raise ConfigError(f"{fact}; omit them")
+        raise ConfigError(
+            f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
+        )
     clusters = clusters_for(votes, clusters)
     frame, people, chosen, keys = checked_part(votes, labels, None, "jury_value")
     frame = frame.assign(weight=vote_weights(frame, weights))

@@ -130,13 +130,16 @@ def take_part(said: pd.DataFrame, part: str | None, *, weighted: bool = False) -
         return said, chosen
     wrong = set(said["part"].dropna().astype(str)) - {DEV, HELD_OUT}
     if wrong or said["part"].isna().any():
-        text = f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
-        raise InputError(text)
+        raise InputError(
+            f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
+        )
     if part == HELD_OUT:
         said = said.loc[(said["part"] == HELD_OUT).to_numpy()]
         if not len(said):
-            fact = f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split"
-            raise InputError(f"{fact}; label more items, or use the figures on all labels and treat them as optimistic")
+            raise InputError(
+                f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split; label more "
+                "items, or use the figures on all labels and treat them as optimistic"
+            )
         return said, joined(["held-out labels", chosen])
     return said.loc[(said["part"] == DEV).to_numpy()], joined([TUNED, chosen])
 

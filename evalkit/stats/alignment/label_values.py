@@ -87,9 +87,10 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame, after: pd.DataFrame | N
     has_label = labels["label"].notna()
     is_judged = labels["criterion"].isin(criteria) & has_label
     if has_label.any() and len(judged) and not is_judged.any():
-        fact = f"the labels are for criterion {listed(labels.loc[has_label, 'criterion'].unique())}"
-        advice = "in the labels, use the criterion's name in the rubric"
-        raise InputError(f"{fact}, but criterion {listed(criteria)} was judged; {advice}")
+        raise InputError(
+            f"the labels are for criterion {listed(labels.loc[has_label, 'criterion'].unique())}, but criterion "
+            f"{listed(criteria)} was judged; in the labels, use the criterion's name in the rubric"
+        )
     item_ids = pd.Index(judged["item_id"].unique(), dtype="str")
     ids = labels["item_id"].astype(object)
     ids[is_judged] = match_ids(pd.Index(ids[is_judged]), item_ids, "labels", "item")
@@ -267,8 +268,10 @@ def annotators_of(
 
 def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
     if unknown := [text for text, reading in zip(texts, readings, strict=True) if reading is None]:
-        fact = f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}"
-        raise InputError(f"{fact}; {allowed_labels(_allowed(scale), scale, unknown[0])}")
+        raise InputError(
+            f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; "
+            f"{allowed_labels(_allowed(scale), scale, unknown[0])}"
+        )
 
 
 def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:

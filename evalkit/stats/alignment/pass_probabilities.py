@@ -293,9 +293,9 @@ def chances_of(frame: pd.DataFrame, people: pd.DataFrame, clusters: ClustersLike
         When the votes have no column `pass_prob`.
     """
     if "pass_prob" not in frame:
-        fact = "the table has no column 'pass_prob'"
         raise InputError(
-            f"{fact}; pass an evaluation or votes of a decision model, or of a judge with score='expected'"
+            "the table has no column 'pass_prob'; pass an evaluation or votes of a decision model, or of a judge "
+            "with score='expected'"
         )
     if (wrong := ((frame["pass_prob"] < 0) | (frame["pass_prob"] > 1)).to_numpy()).any():
         item, cell = frame.loc[wrong, ["item_id", "pass_prob"]].iloc[0]

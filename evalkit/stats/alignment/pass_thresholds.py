@@ -127,8 +127,10 @@ def pass_threshold(
     check_choice("of", of, get_args(ThresholdOf))
     if of == "pass_prob":
         if (objective, ties, unscored) != ("accuracy", "half", "drop"):
-            fact = "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default"
-            raise ConfigError(f"{fact}; omit them, or use of='score'")
+            raise ConfigError(
+                "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default; "
+                "omit them, or use of='score'"
+            )
         return _of_chances(TwoParts.of(judged, labels, "pass_threshold", clusters, part), folds)
     frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
     names = dict(zip(frame["item_id"].astype(str), clusters_of(frame["item_id"], clusters), strict=True))

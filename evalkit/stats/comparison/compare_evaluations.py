@@ -125,9 +125,11 @@ def compare(
     before, after = _alike(before, after)
     sides = side_of(before, "before", scale), side_of(after, "after", scale)
     if sides[0].mode != sides[1].mode and not across_modes:
-        fact = f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}"
-        advice = "these are not comparable, because a jury's verdicts vary less than one judge's"
-        raise ConfigError(f"{fact}: {advice}; to compare them nevertheless, pass across_modes=True (--across-modes)")
+        raise ConfigError(
+            f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}: these are not comparable, because "
+            "a jury's verdicts vary less than one judge's; to compare them nevertheless, pass across_modes=True "
+            "(--across-modes)"
+        )
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
@@ -136,8 +138,10 @@ def compare(
         )
     items = [set(side.votes["item_id"].unique()) for side in sides]
     if items[0] and items[1] and not items[0] & items[1]:
-        fact = f"before and after have no item in common; before has {listed(sorted(items[0]))}"
-        raise InputError(f"{fact}, after has {listed(sorted(items[1]))}; judge the same items, with the same item_id")
+        raise InputError(
+            f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
+            f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
+        )
     if (clusters := clusters_for(before, clusters)) is None:
         clusters = clusters_for(after, None)
     if rows == "jury":
@@ -179,8 +183,10 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     table = judgments_of(floor, "floor")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
-        fact = f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common"
-        raise InputError(f"{fact}; judge before= again, and pass the result as floor=")
+        raise InputError(
+            f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common; judge before= "
+            "again, and pass the result as floor="
+        )
     return table
 
 

@@ -97,8 +97,9 @@ def halo(
         raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(sides[1].judgments, rows_of):
         advice = "" if rows_of is not None else " (for criteria of the items' own, pass the rows as items=)"
-        text = f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
-        raise InputError(text)
+        raise InputError(
+            f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
+        )
     clusters = clusters_for(single, clusters)
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
@@ -109,8 +110,10 @@ def halo(
         by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
     by_judge = {head: parts for head, parts in by_judge.items() if len(parts) > 1 or rows_of is not None}
     if not by_judge:
-        fact = "single= and together= have no judge with the same two criteria; judge one rubric in both"
-        raise InputError(f"{fact} (criteria of the items' own: pass the rows of explode_criteria as items=)")
+        raise InputError(
+            "single= and together= have no judge with the same two criteria; judge one rubric in both (criteria of "
+            "the items' own: pass the rows of explode_criteria as items=)"
+        )
     rows = [
         row | {"notes": [chosen, *row["notes"]]}
         for parts in by_judge.values()

@@ -59,8 +59,10 @@ def judgments_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = Non
 def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys]:
     judgments: Any = source if isinstance(source, (pd.DataFrame, pd.Series)) else getattr(source, "judgments", None)
     if judgments is None:
-        fact = f"{name} is not a judgments table and has no .judgments (got {schemas.kind_of(source)})"
-        raise InputError(f"{fact}; pass what judge, evaluate or sample_again returned")
+        raise InputError(
+            f"{name} is not a judgments table and has no .judgments (got {schemas.kind_of(source)}); pass what "
+            "judge, evaluate or sample_again returned"
+        )
     frame, keys = take_rows(judgments, "judgments", need=NEED, function=name, scale=scale)
     lacking = {name: None for name in ("key", "model", "weight") if name not in frame}
     return (frame.assign(**lacking) if lacking else frame), keys
@@ -94,8 +96,9 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
         versions = votes["rubric_version"].unique()
-        text = f"{name} mixes the versions {listed(versions)} of one rubric; pass the rows of one version"
-        raise InputError(text) from None
+        raise InputError(
+            f"{name} mixes the versions {listed(versions)} of one rubric; pass the rows of one version"
+        ) from None
     judges = judges_of(votes)
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
