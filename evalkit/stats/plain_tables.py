@@ -679,8 +679,12 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
 def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     """The table with what was read, and the columns that follow from it."""
     label = schemas.categorical(answers.label)
-    new: dict[str, Any] = {"score": answers.score, "label": label}
-    new |= {"level": schemas.categorical(answers.level), "scale": schemas.categorical(answers.scale)}
+    new: dict[str, Any] = {
+        "score": answers.score,
+        "label": label,
+        "level": schemas.categorical(answers.level),
+        "scale": schemas.categorical(answers.scale),
+    }
     if pairwise:
         new["score"] = np.array([PAIR_SCORES.get(text, np.nan) for text in answers.label], dtype=float)
     frame = answers.frame.assign(**new)

@@ -147,8 +147,12 @@ def _vote(
     names = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[names].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": schemas.categorical(label)}
-    columns["passed"] = passed
+    columns |= {
+        "score": score,
+        "score_norm": answer_norms(score, label, measured),
+        "label": schemas.categorical(label),
+        "passed": passed,
+    }
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
     reason = _reason(frame, samples, counted, verdict, tied & pd.isna(label))

@@ -180,8 +180,11 @@ def _extreme_figures(worst: Floats, best: Floats, n_prompts: int, bounds: Bounds
     for name, values in (("worst", worst), ("best", best)):
         seen_once_more = 0.0 if bounds is None else ((bounds[1] - bounds[0]) / (2 * max(1, len(values)))) ** 2
         interval = mean_interval(values, np.arange(len(values)), bounds=bounds, more=seen_once_more)
-        row |= {name: float(values.mean()) if len(values) else np.nan}
-        row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+        row |= {
+            name: float(values.mean()) if len(values) else np.nan,
+            f"{name}_low": interval.low,
+            f"{name}_high": interval.high,
+        }
         if interval.reason:
             notes.append(f"no interval of {name}: {interval.reason}")
         elif bounds is None and abs(_skewness(values)) > _SKEWED * math.sqrt(len(values)):

@@ -103,9 +103,13 @@ def combine(
     passed = _passed(grid, rubric, score, failed)
     pieces = frame.iloc[items.first]
     columns: dict[str, Any] = {key: pieces[key].array for key in ("rubric", "rubric_version", "item_id")}
-    columns |= {"score": _own_units(grid, rubric, score, failed), "score_norm": score, "passed": passed}
-    columns |= {"n_criteria": np.full(len(items), int(grid.applies.sum()))}
-    columns |= {"n_scored": (grid.scored & grid.applies).sum(axis=1)}
+    columns |= {
+        "score": _own_units(grid, rubric, score, failed),
+        "score_norm": score,
+        "passed": passed,
+        "n_criteria": np.full(len(items), int(grid.applies.sum())),
+        "n_scored": (grid.scored & grid.applies).sum(axis=1),
+    }
     columns |= _status(grid, score, passed, rubric)
     scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
     columns |= {"level": [scale.level] * len(items), "scale": [scale.to_json()] * len(items)}

@@ -165,8 +165,14 @@ def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     clipped = [float(np.clip(end, 0, 1)) for end in (row["mean"], interval.low, interval.high)]
     row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
     row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
-    row |= {"worst": _mean(rows["low"]), "best": _mean(rows["high"]), "renormalised": _mean(rows["renormalised"])}
-    row |= {"n_items": len(rows), "n_scored": int(scored.sum()), "n_partial": int((rows["status"] == "partial").sum())}
+    row |= {
+        "worst": _mean(rows["low"]),
+        "best": _mean(rows["high"]),
+        "renormalised": _mean(rows["renormalised"]),
+        "n_items": len(rows),
+        "n_scored": int(scored.sum()),
+        "n_partial": int((rows["status"] == "partial").sum()),
+    }
     row |= {name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")}
     row |= cluster_counts(units[scored])
     if interval.reason is None:
@@ -210,10 +216,24 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=None if is_open else ends)
     unit = Interval.none(NO_ENDS) if is_open else mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
     rate, row = rate_interval(passed, units[verdict >= 0]), cluster_counts(units[scored])
-    row |= {"mean": _mean(score), "low": plain.low, "high": plain.high, "n_items": len(rows), "n_mean": valued.sum()}
-    row |= {"mean_norm": _mean(norm), "norm_low": unit.low, "norm_high": unit.high, "n_scored": scored.sum()}
-    row |= {"pass_rate": _mean(passed), "pass_low": rate.low, "pass_high": rate.high, "n_passed": int(passed.sum())}
-    row |= {"n_verdicts": len(passed), "n_partial": (rows["status"] == "partial").sum(), "n_tied": tied.sum()}
+    row |= {
+        "mean": _mean(score),
+        "low": plain.low,
+        "high": plain.high,
+        "n_items": len(rows),
+        "n_mean": valued.sum(),
+        "mean_norm": _mean(norm),
+        "norm_low": unit.low,
+        "norm_high": unit.high,
+        "n_scored": scored.sum(),
+        "pass_rate": _mean(passed),
+        "pass_low": rate.low,
+        "pass_high": rate.high,
+        "n_passed": int(passed.sum()),
+        "n_verdicts": len(passed),
+        "n_partial": (rows["status"] == "partial").sum(),
+        "n_tied": tied.sum(),
+    }
     if not is_open and (valued.any() or not by_label):  # what is not valued at 0, and at 1
         row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
     notes = _notes(row, plain if is_open else unit, [units[valued], units[verdict >= 0]], by_label=by_label)

@@ -141,8 +141,12 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     for index, name in enumerate(names):
         reason = why[index] or (None if fitted else _NO_END)
         row = _row("strength", fitted, int(np.searchsorted(core, index)), reason, used.unit)
-        row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[index]}
-        row["tie_parameter"] = fitted.tie[0] if fitted and not discrimination and not why[index] else np.nan
+        row |= {
+            "judge": "all" if discrimination else str(judges[0]),
+            "system": str(name),
+            "rank": ranks[index],
+            "tie_parameter": fitted.tie[0] if fitted and not discrimination and not why[index] else np.nan,
+        }
         rows.append(row | _counts(data, data.first == index, data.second == index))
     rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
     places = {number: code for code, number in enumerate(np.unique(used.judge))} if fitted else {}

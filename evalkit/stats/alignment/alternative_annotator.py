@@ -261,8 +261,13 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
         row_of_annotator = {"annotator": name, "n_items": int(shared.sum())}
         rows.append(row_of_annotator | _against(won, lost, panel.unit[shared], epsilon))
     _adjust(rows)
-    row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(annotators.names)}
-    row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
+    row = {
+        "scoring": way,
+        "epsilon": epsilon,
+        "n_annotators": len(annotators.names),
+        "n_items": int(counted_items.sum()),
+        "n_left_out": int((side.usable & ~counted_items).sum()),
+    }
     tied = side.usable & ~side.known & side.answers.tied
     row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
     return rows, row | _summed(rows, _why_untested(panel, side, labelled))

@@ -208,8 +208,11 @@ def _rows(panel: Panel, options: _Options, chosen: str | None) -> list[dict[str,
     annotators = panel.annotators
     of_people = KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
     kinds = replace(of_people, counting=options.counting)
-    row: dict[str, Any] = {"n_annotators": len(annotators.names), "ties": options.counting.ties}
-    row["unscored"] = options.counting.unscored
+    row: dict[str, Any] = {
+        "n_annotators": len(annotators.names),
+        "ties": options.counting.ties,
+        "unscored": options.counting.unscored,
+    }
     if options.reference != "each":
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
     row |= _among_people(annotators, of_people, options, bare=panel.scale.is_open and panel.scale.level != "nominal")
@@ -288,8 +291,11 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
     decided = agreement.have_answer(annotators.references(options.reference), "kinds")
     row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
     row |= {"n_scored": int(scored.sum())} | cluster_counts(panel.unit[used])
-    row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
-    row["n_verdicts"] = int((labelled & (answers.kind >= 0) & decided).sum())
+    row |= {
+        "n_tied": int((labelled & answers.tied).sum()),
+        "n_left_out": int((labelled & ~counted).sum()),
+        "n_verdicts": int((labelled & (answers.kind >= 0) & decided).sum()),
+    }
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):

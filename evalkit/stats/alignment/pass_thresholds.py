@@ -175,8 +175,13 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     best = _best_column(right)
     by_fold = [_best_column(right[fold != number]) for number in range(n_folds)]
     middle, column, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
-    row |= {"cut": _CUTS[best], "cut_lowest": _CUTS[min(by_fold)], "cut_highest": _CUTS[max(by_fold)]}
-    row |= {"in_sample": right[:, best].mean(), "out_of_fold": right[items, column].mean()}
+    row |= {
+        "cut": _CUTS[best],
+        "cut_lowest": _CUTS[min(by_fold)],
+        "cut_highest": _CUTS[max(by_fold)],
+        "in_sample": right[:, best].mean(),
+        "out_of_fold": right[items, column].mean(),
+    }
     row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
     gain = row["out_of_fold"] - row["present"]
     row |= {"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {}
@@ -215,9 +220,15 @@ def _row(
     answers, was_asked = panel.judges[judge]
     labelled = was_asked & (panel.annotators.kind >= 0).any(axis=1)
     used = _compared(panel, answers, was_asked, counting)
-    row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(used.sum()), "n_folds": 0}
-    row |= {"n_left_out": int((labelled & ~used).sum()), "n_tied": int((used & answers.tied).sum())}
-    row |= {"ties": counting.ties, "unscored": counting.unscored}
+    row: dict[str, Any] = {
+        "n_items": int(was_asked.sum()),
+        "n_labelled": int(used.sum()),
+        "n_folds": 0,
+        "n_left_out": int((labelled & ~used).sum()),
+        "n_tied": int((used & answers.tied).sum()),
+        "ties": counting.ties,
+        "unscored": counting.unscored,
+    }
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
     score, kinds = sign * answers.score[used], panel.annotators.kind[used]
@@ -240,8 +251,10 @@ def _row(
     present = np.where(answers.kind[used] < 0, np.nan, answers.kind[used])
     present[answers.tied[used] & (counting.ties == "half")] = 0.5
     missing = (answers.kind[used] < 0) & ~answers.tied[used]
-    row |= {"out_of_fold": _figure(passed, kinds, objective)}
-    row["present"] = np.nan if missing.all() else _figure(present, kinds, objective)
+    row |= {
+        "out_of_fold": _figure(passed, kinds, objective),
+        "present": np.nan if missing.all() else _figure(present, kinds, objective),
+    }
     row |= {"optimism": row["in_sample"] - row["out_of_fold"], "pass_at": _code(panel.scale, sign, cut)}
     row |= {"cut_lowest": min(sign * value for value in cuts), "cut_highest": max(sign * value for value in cuts)}
     useless = np.isinf(cut) or cut <= np.nanmin(score)
