@@ -16,7 +16,7 @@ from evalkit.stats.intervals import mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
 from evalkit.stats.plain_tables import Keys, key_text, refuse_twice
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters
+from evalkit.stats.result_tables import JUDGE_KEY, clusters_for, figure_row
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, clusters_of, refuse_doubles
@@ -107,7 +107,7 @@ def _of_single_answers(
     if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
         clusters = of_items.set_index("item_id")["group_id"]
     if not goods[["item_id", "system_id"]].drop_duplicates()["item_id"].duplicated().any() and "group_id" in goods:
-        clusters = own_clusters(goods, clusters)  # each answer has an id of its own: those of a group are compared
+        clusters = clusters_for(goods, clusters)  # each answer has an id of its own: those of a group are compared
         goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters), item_id=goods["group_id"])
         in_group = goods["group_id"].notna().to_numpy()
         if not in_group.all() and (notes := ID_NOTES.get()) is not None:

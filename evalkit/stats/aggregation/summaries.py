@@ -15,7 +15,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import cluster_counts, own_clusters, result_table, verdict_codes
+from evalkit.stats.result_tables import cluster_counts, clusters_for, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_by, check_points, check_rows, take_rows_by
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, by_id, group, refuse_doubles
@@ -118,7 +118,7 @@ def summarize(
     keys = ["rubric", "rubric_version", *(["criterion"] if name != "rubric_scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
-    units = unit_codes(frame["item_id"], own_clusters(frame, clusters))
+    units = unit_codes(frame["item_id"], clusters_for(frame, clusters))
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
@@ -141,7 +141,7 @@ def _of_points(
     keys = ["rubric", "rubric_version", "criterion", *parts, *by]
     refuse_doubles(table, [*keys, "item_id"], "points", may_miss=keys)
     groups = group(table, keys, may_miss=keys)
-    units = unit_codes(table["item_id"], own_clusters(table, clusters))
+    units = unit_codes(table["item_id"], clusters_for(table, clusters))
     figures = result_table([_point_figures(table.iloc[rows], units[rows]) for rows in groups.rows()], *_OF_POINTS)
     heads = table.iloc[groups.first]
     return pd.DataFrame({key: heads[key].array for key in keys} | {name: figures[name].array for name in figures})

@@ -17,9 +17,9 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.held_out_tests import flip_p
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
+from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike
 from evalkit.stats.intervals import cluster_variance
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
@@ -171,11 +171,10 @@ def alt_test(
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
-    clusters = clusters_for(judged, clusters)
-    frame, people, chosen, keys = checked_part(judged, labels, part, "alt_test")
+    tables = taken(judged, labels, "alt_test", clusters).of_part(part)
     by_annotator: list[dict[str, Any]] = []
     by_judge: list[dict[str, Any]] = []
-    for panel in panels(frame, people, clusters=clusters, kinds="label"):
+    for panel in tables.panels("label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
             raise ConfigError(
@@ -194,12 +193,10 @@ def alt_test(
             rows, row = _test(panel, side, float(epsilon))
             row |= {"same_items": same_items, "ties": ties, "unscored": unscored}
             by_annotator.extend(head | test for test in rows)
-            row["notes"] = [chosen, row["notes"]]
+            row["notes"] = [tables.note, row["notes"]]
             by_judge.append(head | row)
-    summary = keys.restore(result_table(by_judge, *_WHOLE))
-    if part == HELD_OUT:
-        summary = count_look(summary, people)
-    return AltTest(summary, keys.restore(result_table(by_annotator, *_EACH)))
+    summary = tables.finished(result_table(by_judge, *_WHOLE))
+    return AltTest(summary, tables.keys.restore(result_table(by_annotator, *_EACH)))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:

@@ -25,9 +25,9 @@ from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.stats.alignment import agreement_measures as agreement
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, Pair
 from evalkit.stats.alignment.corpus_estimates import unlike_all
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
+from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike
 from evalkit.stats.intervals import TOO_LITTLE, Interval, jackknife, jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import (
@@ -133,13 +133,13 @@ def align(
     counting = check_counting("align", ties, unscored)
     _check_options(reference, figures)
     check_by("align", [by] if isinstance(by, str) else [], judged)
-    clusters = clusters_for(judged, clusters)
     if items is None and isinstance(by, str):
         items = getattr(judged, "items", None) if not isinstance(judged, pd.DataFrame) else None
     of_items = pd.DataFrame() if items is None else as_items(items).set_index("item_id")
-    if clusters is None and "group_id" in of_items:
-        clusters = of_items["group_id"]
-    frame, people, chosen, user_keys = checked_part(judged, labels, part, "align", scale=scale)
+    tables = taken(judged, labels, "align", clusters, scale=scale).of_part(part)
+    frame, people = tables.frame, tables.people
+    if tables.clusters is None and "group_id" in of_items:
+        tables = replace(tables, clusters=of_items["group_id"])
     if isinstance(by, str) and by not in frame and by in of_items:
         if not of_items[by].map(pd.api.types.is_hashable).all():
             raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
@@ -147,10 +147,11 @@ def align(
     frame, keys = _with_by(frame, by)
     options = _Options(reference, counting, tuple(agreement.FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
-    all_panels, judged_ids = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].unique()
+    all_panels, judged_ids = replace(tables, frame=frame).panels(keys=keys), frame["item_id"].unique()
+    tables = replace(tables, frame=frame.iloc[:0].copy())
     del frame  # a large one is not needed any more once the panels are made
     for panel in all_panels:
-        rows.extend(panel.head | row for row in _rows(panel, options, chosen))
+        rows.extend(panel.head | row for row in _rows(panel, options, tables.note))
     if rows and len(people) and not any(row["n_labelled"] for row in rows):
         if len(undecided := people[people["item_id"].isin(judged_ids)]):
             raise InputError(f"no label of these items is a verdict: they say {listed(undecided['label'].unique())}")
@@ -159,10 +160,7 @@ def align(
             f"none of the labels belongs to any of these items: the labels have ids such as {label!r}, the items "
             f"have ids such as {item!r}; use the same ids in both"
         )
-    table = _framed(rows, keys, options)
-    if part == HELD_OUT:
-        table = count_look(table, people, cache)
-    return user_keys.restore(table)
+    return tables.finished(_framed(rows, keys, options), cache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +15,12 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale, folded
 from evalkit.stats.alignment import label_values
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.label_splits import take_part
+from evalkit.stats.alignment.label_splits import HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import CRITERION_KEY, split_rows, verdict_codes, with_numbers_as_labels
+from evalkit.stats.result_tables import CRITERION_KEY, clusters_for, split_rows, verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_votes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, used_categories
@@ -81,27 +82,57 @@ class Panel:
         return {name: self.kinds.setdefault(name, len(self.kinds)) for name in names}
 
 
-def checked_part(
-    judged: JudgedLike, labels: LabelsLike, part: str | None, function: str, *, scale: ScaleLike | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame, str | None, Keys]:
-    """As `checked`, with the labels of one part and a note on them."""
-    frame, people, keys = checked(judged, labels, function, scale=scale)
-    return frame, *take_part(people, part), keys
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What every figure against people starts from: the two tables and the clusters, checked.
+
+    Attributes
+    ----------
+    frame
+        Votes, or scores as those of the judge ``jury``.
+    people
+        The labels, with ids spelled as in `frame`; missing ones have no row.
+    clusters
+        item_id -> cluster; None: the item.
+    keys
+        The keys as the user has them, for the result.
+    part, note
+        Which part of the labels these are, and a note on them.
+    """
+
+    frame: pd.DataFrame
+    people: pd.DataFrame
+    clusters: ClustersLike | None
+    keys: Keys
+    part: str | None = None
+    note: str | None = None
+
+    def of_part(self, part: str | None, *, weighted: bool = False) -> Taken:
+        """With the labels of a part, that may stand for other items (`take_part`)."""
+        people, note = take_part(self.people, part, weighted=weighted)
+        return replace(self, people=people, part=part, note=note)
+
+    def panels(self, kinds: Kinds = "score", keys: list[str] | None = None) -> Iterator[Panel]:
+        """As the function `panels`."""
+        return panels(self.frame, self.people, keys=keys, clusters=self.clusters, kinds=kinds)
+
+    def finished(self, table: pd.DataFrame, cache: str | Path | None = None) -> pd.DataFrame:
+        """The figures with the user's keys; a look at held-out labels is counted."""
+        return self.keys.restore(count_look(table, self.people, cache) if self.part == HELD_OUT else table)
 
 
-def checked(
-    judged: JudgedLike, labels: LabelsLike, function: str, *, scale: ScaleLike | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
-    """Votes or scores (then of the judge ``jury``) and labels, with their types; missing labels have no row.
-
-    With the keys as the user has them, for the result.
+def taken(
+    judged: JudgedLike, labels: LabelsLike, function: str, clusters: ClustersLike | None = None, *,
+    scale: ScaleLike | None = None, of: Literal["votes", "scores"] = "votes",
+) -> Taken:  # fmt: skip
+    """Votes or scores, of an evaluation those named in `of`, and all labels.
 
     Raises
     ------
     InputError
         When columns are missing, a row is double, or no label is of a criterion that was judged.
     """
-    table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
+    table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, of, judged)
     answers = ["score", "label", "passed", "tied", "level", "scale"]
     frame, keys = take_votes(table, need=answers, function=function, scale=scale)
     people = label_values.labels_for(judged, labels, list(map(str, frame["criterion"].unique())))
@@ -109,7 +140,7 @@ def checked(
     if is_of_one and people["criterion"].nunique() == 1 and len(frame):
         people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
-    return frame, label_values.of_items(people, frame), keys
+    return Taken(frame, label_values.of_items(people, frame), clusters_for(frame, clusters, judged), keys)
 
 
 def panels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from evalkit.stats.alignment.agreement_measures import (
     gap_interval,
     have_answer,
 )
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
+from evalkit.stats.alignment.label_values import JudgedLike
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
@@ -124,9 +124,8 @@ def jury_value(
         raise ConfigError(
             f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
         )
-    clusters = clusters_for(votes, clusters)
-    frame, people, chosen, keys = checked_part(votes, labels, None, "jury_value")
-    frame = frame.assign(weight=vote_weights(frame, weights))
+    tables = taken(votes, labels, "jury_value", clusters).of_part(None)
+    frame = tables.frame.assign(weight=vote_weights(tables.frame, weights))
     jury = aggregate(frame, method=rule, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]
     judges = [str(name) for name in dict.fromkeys(frame["judge"].astype("str"))]
@@ -139,9 +138,9 @@ def jury_value(
     together = pd.concat([_plain(table) for table in juries], ignore_index=True)
     together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
-    for panel in panels(together, people, clusters=clusters):
-        rows += [row | {"notes": [chosen, *row["notes"]]} for row in _rows(panel, figure, reference, counting)]
-    return keys.restore(result_table(rows, *_COLUMNS))
+    for panel in replace(tables, frame=together).panels():
+        rows += [row | {"notes": [tables.note, *row["notes"]]} for row in _rows(panel, figure, reference, counting)]
+    return tables.keys.restore(result_table(rows, *_COLUMNS))
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:

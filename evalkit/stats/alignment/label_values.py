@@ -17,9 +17,7 @@ from evalkit.rubrics.criteria import NO_STEP, OF_STEPS
 from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, allowed_labels, as_labels, boolean_text, of_judged
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.plain_tables import refuse_twice, with_index
-from evalkit.stats.result_tables import own_clusters
-from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
+from evalkit.tables.grouping import ID_NOTES, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.schemas import LABEL_KEY, check
 
 LOST_IDS = "labels of no item"
@@ -124,15 +122,6 @@ def _doubtful_names(labels: pd.DataFrame, judged: list[str]) -> Iterator[str]:
 
 def _plain_name(name: str) -> str:
     return " ".join(name.casefold().split())
-
-
-def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
-    """The clusters passed, else those of an evaluation or of a table's own column `group_id`."""
-    if isinstance(judged, pd.DataFrame):
-        table = with_index(judged)
-        refuse_twice(table, "judgments" if "sample" in table else "votes")
-        return own_clusters(table, clusters)
-    return getattr(judged, "clusters", None) if clusters is None else clusters
 
 
 @dataclass(frozen=True, slots=True)

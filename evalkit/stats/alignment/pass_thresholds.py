@@ -18,9 +18,9 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.held_out_tests import alpha_of
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import FEWEST, HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
+from evalkit.stats.alignment.label_splits import FEWEST, PartOption
+from evalkit.stats.alignment.label_values import JudgedLike
 from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
 from evalkit.stats.notes import with_id_notes
@@ -123,7 +123,6 @@ def pass_threshold(
     counting = check_counting(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
-    clusters = clusters_for(judged, clusters)
     check_choice("of", of, get_args(ThresholdOf))
     if of == "pass_prob":
         if (objective, ties, unscored) != ("accuracy", "half", "drop"):
@@ -132,17 +131,22 @@ def pass_threshold(
                 "omit them, or use of='score'"
             )
         return _of_chances(TwoParts.of(judged, labels, "pass_threshold", clusters, part), folds)
-    frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
-    names = dict(zip(frame["item_id"].astype(str), clusters_of(frame["item_id"], clusters), strict=True))
+    tables = taken(judged, labels, "pass_threshold", clusters).of_part(part)
+    ids = tables.frame["item_id"]
+    names = dict(zip(ids.astype(str), clusters_of(ids, tables.clusters), strict=True))
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, people, kinds="passed"):
+    for panel in tables.panels("passed"):
         equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge in panel.judges:
             row = _row(panel, judge, names, folds, objective, counting)
-            row |= {"judge": judge, "objective": objective, "same_items": equal, "notes": [chosen, row.get("notes")]}
+            row |= {
+                "judge": judge,
+                "objective": objective,
+                "same_items": equal,
+                "notes": [tables.note, row.get("notes")],
+            }
             rows.append(panel.head | row)
-    table = result_table(rows, *_COLUMNS)
-    return keys.restore(count_look(table, people) if part == HELD_OUT else table)
+    return tables.finished(result_table(rows, *_COLUMNS))
 
 
 def _of_chances(two: TwoParts, folds: int) -> pd.DataFrame:

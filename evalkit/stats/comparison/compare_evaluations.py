@@ -18,7 +18,7 @@ from evalkit.rubrics.scales import folded
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.held_out_tests import evidence
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen, take_part, would_be_held_out
-from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
+from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_items
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import measured_floors as floors
 from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Comparison
@@ -142,8 +142,8 @@ def compare(
             f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
             f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
         )
-    if (clusters := clusters_for(before, clusters)) is None:
-        clusters = clusters_for(after, None)
+    choices = (clusters, *(side.clusters for side in sides))
+    clusters = next((choice for choice in choices if choice is not None), None)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]

@@ -12,7 +12,6 @@ import pandas as pd
 from evalkit.core.formatting import Bill
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of
 from evalkit.stats.intervals import change_interval, jackknife_groups, unit_codes
@@ -100,7 +99,7 @@ def halo(
         raise InputError(
             f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
         )
-    clusters = clusters_for(single, clusters)
+    clusters = sides[0].clusters if clusters is None else clusters
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
     labels_of_both = labels_of_sides(single, together, labels, sides)
