@@ -20,7 +20,7 @@ from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import row_scales
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import Measures
-from evalkit.stats.aggregation.dawid_skene_scores import posteriors
+from evalkit.stats.aggregation.dawid_skene import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.own_answers import own_answers

@@ -16,13 +16,12 @@ from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
-from evalkit.stats.alignment.held_out_tests import flip_p
-from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import cluster_variance
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
+from evalkit.stats.significance import flip_p
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 

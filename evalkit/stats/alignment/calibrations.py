@@ -20,10 +20,9 @@ from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment import corpus_estimates as estimates
 from evalkit.stats.alignment.corpus_estimates import FigureOption, Fit
-from evalkit.stats.alignment.judge_and_people_answers import Panel, Taken, taken
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
-from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import mean_interval
 from evalkit.stats.notes import joined, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table

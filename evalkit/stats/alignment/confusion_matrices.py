@@ -11,9 +11,8 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.errors import InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
-from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
 

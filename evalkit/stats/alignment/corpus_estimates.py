@@ -17,10 +17,9 @@ from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.judge_and_people_answers import Panel, Taken, taken
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen
-from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table

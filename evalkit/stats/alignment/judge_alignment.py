@@ -25,9 +25,8 @@ from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.stats.alignment import agreement_measures as agreement
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, Pair
 from evalkit.stats.alignment.corpus_estimates import unlike_all
-from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import TOO_LITTLE, Interval, jackknife, jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import (

@@ -26,8 +26,7 @@ from evalkit.stats.alignment.agreement_measures import (
     gap_interval,
     have_answer,
 )
-from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
-from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row

@@ -14,9 +14,8 @@ import pandas as pd
 from evalkit.core.settings import check_share
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.stats.alignment.judge_and_people_answers import Panel, Taken, taken
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import intraclass_correlation, jackknife_groups, mean_interval, rate_interval
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes

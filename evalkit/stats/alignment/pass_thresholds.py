@@ -17,14 +17,13 @@ from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
-from evalkit.stats.alignment.held_out_tests import alpha_of
-from evalkit.stats.alignment.judge_and_people_answers import Panel, taken
 from evalkit.stats.alignment.label_splits import FEWEST, PartOption
-from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table
+from evalkit.stats.significance import alpha_of
 from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting

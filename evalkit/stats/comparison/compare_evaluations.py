@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
@@ -16,23 +17,21 @@ from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES
 from evalkit.rubrics.scales import folded
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.held_out_tests import evidence
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen, take_part, would_be_held_out
 from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_items
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import measured_floors as floors
 from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Comparison
 from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
-from evalkit.stats.comparison.judges_with_new_replies import asked_again
-from evalkit.stats.comparison.possible_floors import range_floor
+from evalkit.stats.comparison.measured_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, joined, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import own_rows
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
-from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.significance import Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
@@ -551,3 +550,100 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -
         notes.append(Note(why if row["n_scored"] else "no item has a score on both sides", ("mean_difference",)))
         return row
     return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
+
+
+_NO_REPLY = ENGINE_REASONS
+_SLOT = ["item_id", "judge", "order", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The judges that were called again, and their samples.
+
+    Attributes
+    ----------
+    judges
+        Judges with new replies on both sides, in order of their names.
+    items
+        Ids of the items with new replies.
+    outcomes
+        Their samples: one cell per item, judge and order. Items that share a reply are one cell.
+    same
+        Whether every reply of one side is on the other.
+    """
+
+    judges: tuple[str, ...]
+    items: pd.Index
+    outcomes: Outcomes
+    same: bool
+
+
+def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
+    """Compare the judgments of one criterion on the items that both sides have.
+
+    Samples without a reply (never asked, stopped, failed calls) say nothing about the judge and are left out; a reply
+    that cannot be scored is an outcome. A sample that has the same key and outcome on both sides is one reply. Where
+    any outcome of a judge differs under the same key, the judge was called again with ``refresh``, and all of its
+    samples count as new.
+    """
+    # not `isin`, which makes a scalar of each id
+    common = [(items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY) for side in (a, b)]
+    names = [*_SLOT, "label", "score", "error", "key"]
+    types = dict.fromkeys(("judge", "order", "label"), object)
+    parts = [side.loc[flags, names].astype(types) for side, flags in zip((a, b), common, strict=True)]
+    frame = pd.concat(parts, ignore_index=True)
+    on_b = np.arange(len(frame)) >= len(parts[0])
+    answer = frame["label"].where(frame["label"].notna(), frame["score"])  # a scale without ends has no labels
+    outcome, _ = pd.factorize(answer.where(frame["error"].isna().to_numpy()), use_na_sentinel=False)
+    key, _ = pd.factorize(frame["key"])
+    judge, judges = pd.factorize(frame["judge"], sort=True)
+    new = ~_shared(group(frame, _SLOT, may_miss=["order"]).codes, on_b, key, outcome, judge)
+    cells = group(frame, ["item_id", "judge", "order"], may_miss=["order"])
+    renewed = (cells.count(new & on_b) > 0) & (cells.count(new & ~on_b) > 0)
+    rows = np.flatnonzero(new & renewed[cells.codes])
+    unit = _units(cells.codes[rows], np.where(key[rows] < 0, -1, 2 * key[rows] + on_b[rows]))
+    first = _first_of_keys(unit, on_b[rows], key[rows])
+    who, ids = judges[np.unique(judge[rows])], frame["item_id"].iloc[rows].unique()
+    outcomes = _count(unit[first], outcome[rows][first], on_b[rows][first])
+    return Again(tuple(map(str, who)), pd.Index(ids), outcomes, not new.any())
+
+
+def _shared(slot: Ints, on_b: Flags, key: Ints, outcome: Ints, judge: Ints) -> Flags:
+    """Rows whose reply is on the other side too."""
+    n = int(slot.max(initial=-1)) + 1
+    row_of = np.full((2, n), -1, dtype=np.int64)
+    row_of[on_b.astype(np.int64), slot] = np.arange(len(slot))
+    pair = row_of[:, (row_of >= 0).all(axis=0)]
+    pair = pair[:, (key[pair[0]] == key[pair[1]]) & (key[pair[0]] >= 0)]
+    refreshed = np.unique(judge[pair[0]][outcome[pair[0]] != outcome[pair[1]]])
+    pair = pair[:, ~np.isin(judge[pair[0]], refreshed)]
+    shared = np.zeros(len(slot), dtype=bool)
+    shared[pair.reshape(-1)] = True
+    return shared
+
+
+def _units(cell: Ints, key: Ints) -> Ints:
+    """Numbers from 0 for the cells, those that share a reply being one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    has_key = key >= 0
+    pairs = np.unique(np.stack([cell[has_key], key[has_key]], axis=1), axis=0)
+    n = int(cell.max(initial=-1)) + 1
+    size = n + int(key.max(initial=-1)) + 1
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1] + n)), shape=(size, size))
+    return np.unique(connected_components(graph, directed=False)[1][cell], return_inverse=True)[1].astype(np.int64)
+
+
+def _first_of_keys(unit: Ints, on_b: Flags, key: Ints) -> Ints:
+    """One row for each reply of a unit on each side."""
+    reply = np.where(key < 0, -1 - np.arange(len(key)), key)
+    _, first = np.unique(np.stack([unit, on_b.astype(np.int64), reply], axis=1), axis=0, return_index=True)
+    return np.sort(first).astype(np.int64)
+
+
+def _count(unit: Ints, outcome: Ints, on_b: Flags) -> Outcomes:
+    width = int(outcome.max(initial=0)) + 1
+    entries, entry = np.unique(unit * width + outcome, return_inverse=True)
+    a, b = (np.bincount(entry[side], minlength=len(entries)).astype(np.int64) for side in (~on_b, on_b))
+    return Outcomes((entries // width).astype(np.int64), a, b)

@@ -9,8 +9,7 @@ import pandas as pd
 
 from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor
-from evalkit.stats.comparison.possible_floors import range_floor
+from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor, range_floor
 from evalkit.stats.comparison.sides import JudgmentsLike, Part, Side, by_keys, judgments_of, parts_of, side_of
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
