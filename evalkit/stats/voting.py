@@ -152,8 +152,7 @@ def _vote(
         "score_norm": answer_norms(score, label, measured),
         "label": schemas.categorical(label),
         "passed": passed,
-    }
-    columns |= _agreements(samples)
+    } | _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
     reason = _reason(frame, samples, counted, verdict, tied & pd.isna(label))
     bare = measured.without_ends & ~np.isnan(score) & pd.isna(verdict)

@@ -153,8 +153,7 @@ def _aggregate(
         "n_scored": jury.groups.count(jury.scored),
         "tied": ~under & (tied | (verdict == "tied")),
         "disagreement": item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered),
-    }
-    columns |= _status(jury, under, lost, tied, verdict, score, label, measured.without_ends)
+    } | _status(jury, under, lost, tied, verdict, score, label, measured.without_ends)
     columns["method"] = schemas.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, groups)
     columns["tied_labels"] = schemas.categorical(among)

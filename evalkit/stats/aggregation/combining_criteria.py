@@ -109,8 +109,7 @@ def combine(
         "passed": passed,
         "n_criteria": np.full(len(items), int(grid.applies.sum())),
         "n_scored": (grid.scored & grid.applies).sum(axis=1),
-    }
-    columns |= _status(grid, score, passed, rubric)
+    } | _status(grid, score, passed, rubric)
     scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
     columns |= {"level": [scale.level] * len(items), "scale": [scale.to_json()] * len(items)}
     if len(rubric.criteria) == 1 and "options" in frame:

@@ -307,21 +307,23 @@ def _scored(
     columns: dict[str, Any] = {key: pd.Categorical([value] * len(units)) for key, value in heads.items()}
     first = rows.iloc[units["row"].to_numpy()]
     columns["item_id"] = first["of_item"].array
-    columns |= {key: units[key].array for key in ("axis", "parent") if key in units}
-    columns |= {name: first[name].array for name in ("group_id", "system_id") if name in rows}
-    columns |= {
-        "points": np.where((n_open > 0) & (missing == "na"), np.nan, earned),
-        "possible": possible,
-        "score": score,
-        "low": share(total(ends[0]), possible),
-        "high": share(total(ends[1]), possible),
-        "renormalised": renormalised,
-        "n_criteria": np.bincount(unit, minlength=len(units)),
-        "n_scored": np.bincount(unit, minlength=len(units)) - n_open,
-        "n_open": n_open,
-        "n_open_negative": total(open_ & (weight < 0)).astype(np.int64),
-        "coverage": share(total(np.where(open_, 0.0, np.abs(weight))), total(np.abs(weight))),
-    }
+    columns |= (
+        {key: units[key].array for key in ("axis", "parent") if key in units}
+        | {name: first[name].array for name in ("group_id", "system_id") if name in rows}
+        | {
+            "points": np.where((n_open > 0) & (missing == "na"), np.nan, earned),
+            "possible": possible,
+            "score": score,
+            "low": share(total(ends[0]), possible),
+            "high": share(total(ends[1]), possible),
+            "renormalised": renormalised,
+            "n_criteria": np.bincount(unit, minlength=len(units)),
+            "n_scored": np.bincount(unit, minlength=len(units)) - n_open,
+            "n_open": n_open,
+            "n_open_negative": total(open_ & (weight < 0)).astype(np.int64),
+            "coverage": share(total(np.where(open_, 0.0, np.abs(weight))), total(np.abs(weight))),
+        }
+    )
     status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
     reason = np.full(len(units), None, dtype=object)
     reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")

@@ -411,8 +411,9 @@ def order_figures(part: pd.DataFrame) -> dict[str, Any]:
     row: dict[str, Any] = {"n_both_orders": int(has_flip.sum()), "notes": []}
     if has_flip.any():
         agrees = (flips == 0).astype(np.float64)  # an item without a winner in some order does not agree
-        row |= figure_row("agreement", float(agrees.mean()), rate_interval(agrees, units))
-        row |= figure_row("flip_rate", float(flips[has_flip].mean()), rate_interval(flips[has_flip], units[has_flip]))
+        row |= figure_row("agreement", float(agrees.mean()), rate_interval(agrees, units)) | figure_row(
+            "flip_rate", float(flips[has_flip].mean()), rate_interval(flips[has_flip], units[has_flip])
+        )
         lost = int((~has_flip).sum())
         row["notes"] = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
     # each of an item's judgments counts with their mean: its two orders pull in opposite directions by design

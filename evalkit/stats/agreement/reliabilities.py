@@ -149,8 +149,11 @@ def _by_k(data: Answered, row: dict[str, Any], ks: Sequence[int] | None) -> Iter
 
 def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
     notes: Notes = []
-    row: dict[str, Any] = {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
-    row |= {"n_samples": data.k or data.n_samples} | cluster_counts(data.clusters)
+    row: dict[str, Any] = (
+        {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
+        | {"n_samples": data.k or data.n_samples}
+        | cluster_counts(data.clusters)
+    )
     row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
     name = "alpha_single" if data.form == "samples" else "alpha_vote"
     if row["n_pairable"] == 0:

@@ -188,8 +188,11 @@ def _row(
     weights = np.where(np.isnan(y), 0.0, weights)
     weights /= max(weights.sum(), _NOTHING)
     labelled = weights > 0
-    row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unscored": int((~scored).sum())}
-    row |= cluster_counts(unit[labelled])
+    row: dict[str, Any] = {
+        "n_items": len(f),
+        "n_labelled": int(labelled.sum()),
+        "n_unscored": int((~scored).sum()),
+    } | cluster_counts(unit[labelled])
     is_open = math.isnan(bounds[0])
     interval = mean_interval(f[scored], unit[scored], bounds=None if is_open else bounds)
     row |= figure_row("raw", float(f[scored].mean()) if scored.any() else math.nan, interval)

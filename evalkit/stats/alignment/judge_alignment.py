@@ -286,13 +286,16 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
     decided = agreement.have_answer(annotators.references(options.reference), "kinds")
-    row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
-    row |= {"n_scored": int(scored.sum())} | cluster_counts(panel.unit[used])
-    row |= {
-        "n_tied": int((labelled & answers.tied).sum()),
-        "n_left_out": int((labelled & ~counted).sum()),
-        "n_verdicts": int((labelled & (answers.kind >= 0) & decided).sum()),
-    }
+    row: dict[str, Any] = (
+        {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
+        | {"n_scored": int(scored.sum())}
+        | cluster_counts(panel.unit[used])
+        | {
+            "n_tied": int((labelled & answers.tied).sum()),
+            "n_left_out": int((labelled & ~counted).sum()),
+            "n_verdicts": int((labelled & (answers.kind >= 0) & decided).sum()),
+        }
+    )
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):

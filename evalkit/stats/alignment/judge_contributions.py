@@ -193,8 +193,11 @@ def _rows(panel: Panel, figure: str | None, reference: Reference, counting: Coun
         row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
     if best := [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]:
         first["notes"].insert(0, f"best single judge {' and '.join(best)}")
-    head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same_items, "best": False}
-    head |= {"ties": counting.ties, "unscored": counting.unscored}
+    head = (
+        panel.head
+        | {"figure": name, "n_judges": len(judges), "same_items": same_items, "best": False}
+        | {"ties": counting.ties, "unscored": counting.unscored}
+    )
     return [head | row for row in [first, *rows[1:]]]
 
 

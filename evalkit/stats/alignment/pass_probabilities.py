@@ -339,12 +339,11 @@ def _bins(chances: Chances) -> Ints:
 def _figures(chances: Chances, bins: Ints, chosen: str | None) -> dict[str, Any]:
     rows, is_scored = chances.labelled, ~np.isnan(chances.prob)
     prob, people, unit = chances.prob[rows], chances.people[rows], chances.unit[rows]
-    row: dict[str, Any] = {
-        "n_items": len(chances.items),
-        "n_scored": int(is_scored.sum()),
-        "n_labelled": int(rows.sum()),
-    }
-    row |= {"n_clusters": len(np.unique(unit))} | _refusals(chances)
+    row: dict[str, Any] = (
+        {"n_items": len(chances.items), "n_scored": int(is_scored.sum()), "n_labelled": int(rows.sum())}
+        | {"n_clusters": len(np.unique(unit))}
+        | _refusals(chances)
+    )
     if not is_scored.any():
         return row | {"notes": [NO_CHANCE, chosen]}
     scored = np.round(chances.prob[is_scored], _ROUNDED)

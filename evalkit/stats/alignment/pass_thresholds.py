@@ -187,8 +187,11 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     }
     row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
     gain = row["out_of_fold"] - row["present"]
-    row |= {"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {}
-    return row | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
+    return (
+        row
+        | ({"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {})
+        | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
+    )
 
 
 def _best_column(right: Floats) -> int:

@@ -273,8 +273,11 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     units, people = unit_codes(common, options.clusters), options.labels.people
     kind_a, kind_b = kinds_of(a, b, common)
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
-    row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
-    row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
+    row: dict[str, Any] = (
+        dict(zip(ROW, a.head, strict=True))
+        | cluster_counts(units)
+        | {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
+    )
     changed = int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None
     row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
     notes: Notes = []
@@ -292,10 +295,12 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         notes.append(text)
     row |= _sampling(a, b, common, has_kinds, options)
     notes += row.pop("note", None), options.labels.note or ""
-    row |= {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None}
-    row |= _fixed(a, b, (kind_a, kind_b), common, units, people, notes)
-    row |= _of_changed(a, b, (kind_a, kind_b), common, units, options, notes)
-    row |= _difference(a, b, common, units, notes)
+    row |= (
+        {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None}
+        | _fixed(a, b, (kind_a, kind_b), common, units, people, notes)
+        | _of_changed(a, b, (kind_a, kind_b), common, units, options, notes)
+        | _difference(a, b, common, units, notes)
+    )
     note_few_clusters(units, notes)
     return row | {"notes": notes}
 
@@ -492,8 +497,12 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    row |= {"n_paired": len(steps)} | _cluster_signs(steps, units)
-    return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(steps, units)}
+    return (
+        row
+        | {"n_paired": len(steps)}
+        | _cluster_signs(steps, units)
+        | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(steps, units)}
+    )
 
 
 def _cluster_signs(steps: Floats, units: Ints) -> dict[str, int]:

@@ -154,8 +154,11 @@ def _rows(
     for number, name in enumerate([ALL, *names] if rows_of is None else [ALL], -1):
         notes: Notes = []
         chosen = [values for pair, values in correlations.items() if number < 0 or number in pair]
-        row: dict[str, Any] = head | _of_correlations(chosen, units, notes, labelled=labels is not None)
-        row |= _of_agreement([steps[number]] if number >= 0 else steps, units, notes)
+        row: dict[str, Any] = (
+            head
+            | _of_correlations(chosen, units, notes, labelled=labels is not None)
+            | _of_agreement([steps[number]] if number >= 0 else steps, units, notes)
+        )
         for way, side in zip(("single", "together"), zip(*parts, strict=True), strict=True):
             row |= _of_way(way, side if number < 0 else [side[number]], common, n_items if number < 0 else 0)
         row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
@@ -208,9 +211,11 @@ def _of_correlations(pairs_of: list[list[Floats]], units: Ints, notes: Notes, *,
     row: dict[str, Any] = {}
     if defined.any():
         alone, together, human = values[defined].mean(axis=0)
-        row |= jackknife_row("correlation_single", alone, "atanh", notes, why, units)
-        row |= jackknife_row("correlation_together", together, "atanh", notes, why, units)
-        row |= jackknife_row("correlation_change", together - alone, "none", notes, why, units)
+        row |= (
+            jackknife_row("correlation_single", alone, "atanh", notes, why, units)
+            | jackknife_row("correlation_together", together, "atanh", notes, why, units)
+            | jackknife_row("correlation_change", together - alone, "none", notes, why, units)
+        )
         if labelled:
             row |= jackknife_row("correlation_labels", human, "atanh", notes, "the labels of a pair have none", units)
     return row
