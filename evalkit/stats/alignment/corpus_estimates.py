@@ -265,12 +265,12 @@ def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
 
 def _why_not(panel: Panel, figure: str, f: Floats, y: Floats, unit: Ints) -> str | None:
     """Why there is no estimate; None if there may be one."""
-    if figure == "passed" and not panel.scale.has_rule:
-        return "the criterion has no pass rule"
     if figure == "score" and panel.scale.level == "nominal":
         return "a nominal criterion has no scores; figure='passed' has its pass rate"
-    if figure == "score" and panel.scale.is_open:
+    if panel.scale.is_open:
         return NO_ENDS
+    if figure == "passed" and not panel.scale.has_rule:
+        return "the criterion has no pass rule"
     if few := too_few(unit, "labelled items") if len(y) else "no labels":
         return few
     return "nothing is scored" if np.isnan(f).all() else "all labels are equal" if np.ptp(y) == 0 else None

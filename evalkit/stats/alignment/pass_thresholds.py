@@ -15,6 +15,7 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import PASS_CUTS, check_choice
 from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import FEWEST, PartOption
@@ -276,6 +277,8 @@ def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) 
 def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:
     if scale.level == "nominal":
         return "a nominal criterion has no scores"
+    if scale.is_open:
+        return NO_ENDS
     if not scale.has_rule:
         return "the criterion has no pass rule, so labels are not verdicts"
     if np.isnan(score).all():
