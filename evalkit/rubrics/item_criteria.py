@@ -147,16 +147,14 @@ class CriteriaForm:
             return cls(**given)
         return cls() if given is None else cls(given)
 
-    def _names_of_theirs(self) -> dict[str, str]:
-        fields = {} if self.fields is None or isinstance(self.fields, str) else self.fields
-        return {theirs: field for field, theirs in fields.items()}
-
     def entries(self, cell: Any) -> list[Any]:
         """The criteria of a cell, unchecked: mappings with `FIELDS`, and whatever nothing read."""
-        value = _value(cell)
-        if isinstance(self.fields, str) and value is not None:
+        value, own_names = _value(cell), dict[str, str]()
+        if isinstance(self.fields, Mapping):
+            own_names = {theirs: field for field, theirs in self.fields.items()}
+        elif self.fields is not None and value is not None:
             value = _read_by(find(self.fields, CRITERIA), renamed(value, {}, self.ignore))
-        return [renamed(entry, self._names_of_theirs(), self.ignore) for entry in _entries(value)]
+        return [renamed(entry, own_names, self.ignore) for entry in _entries(value)]
 
 
 def _read_by(reader: Reader, cell: Any) -> Any:
@@ -260,15 +258,19 @@ def exploded(
     if ids.duplicated().any():
         clash = listed(ids[ids.duplicated()].unique())
         raise InputError(f"two criteria get the same id {clash}: an item's id and a criterion's id contain '#'; rename")
-    columns = pd.DataFrame({"item_id": ids.astype("str"), "of_item": of_item})
     groups = frame["group_id"] if "group_id" in frame else pd.Series([None] * len(frame), dtype=object)
-    columns["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
-    columns["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
-    columns["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
-    columns["sign"] = pd.array(np.where(columns["points"] > 0, "positive", "negative"), dtype="str")
-    columns["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
-    columns["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
-    columns["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
+    weights = np.array([criterion.points for criterion in judged], dtype=np.float64)
+    columns = pd.DataFrame({
+        "item_id": ids.astype("str"),
+        "of_item": of_item,
+        "group_id": groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy(),
+        "requirement": pd.array([criterion.text for criterion in judged], dtype="str"),
+        "points": weights,
+        "sign": pd.array(np.where(weights > 0, "positive", "negative"), dtype="str"),
+        "axis": pd.Series([criterion.axis for criterion in judged], dtype=object),
+        "requires": pd.Series([list(criterion.requires) for criterion in judged], dtype=object),
+        "parent": pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object),
+    })  # fmt: skip
     if any(criterion.scale is not None for criterion in judged):
         columns["scale"] = pd.Series([criterion.scale for criterion in judged], dtype=object)
     return pd.concat([columns, repeated], axis=1)
@@ -291,15 +293,13 @@ def with_rows(
     columns, column = {*map(str, frame.columns)}, inputs.get(REQUIREMENT, REQUIREMENT)
     if OWN_CRITERIA in inputs and REQUIREMENT in inputs:
         raise InputError("inputs= maps 'criteria' (all of an item) and 'requirement' (one of a row); keep one of them")
-    form = CriteriaForm.of(inputs.get(OWN_CRITERIA))
-    read = {*rubric.input_names, *(column for column in inputs.values() if isinstance(column, str))}
-    if OWN_CRITERIA in inputs and "of_item" not in columns and len(frame):
-        return exploded(items, form, item_id, read), None
-    if column in columns:
+    is_named = OWN_CRITERIA in inputs and "of_item" not in columns and len(frame) > 0
+    if column in columns and not is_named:
         refuse_lists(frame[column], f"the column {column!r}", column)
-    if column in columns or REQUIREMENT in inputs or OWN_CRITERIA not in columns:
+    if not is_named and (column in columns or REQUIREMENT in inputs or OWN_CRITERIA not in columns):
         return items, item_id
-    return exploded(items, form, item_id, read), None
+    read = {*rubric.input_names, *(column for column in inputs.values() if isinstance(column, str))}
+    return exploded(items, CriteriaForm.of(inputs.get(OWN_CRITERIA)), item_id, read), None
 
 
 def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inputs") -> None:
@@ -312,12 +312,7 @@ def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inpu
 
 
 def _is_several(cell: Any) -> bool:
-    if not isinstance(cell, str):
-        return _is_list(cell)
-    try:
-        return _SEVERAL.match(cell) is not None or (cell.lstrip()[:1] in ("[", "(", "{") and _is_list(_read(cell)))
-    except (ValueError, RecursionError) as problem:
-        return isinstance(problem, DuplicateKeyError)
+    return _is_list(_from_text(cell)) or (isinstance(cell, str) and _SEVERAL.match(cell) is not None)
 
 
 def _is_list(value: Any) -> bool:
@@ -397,19 +392,18 @@ def _numbers(cell: Any) -> list[Any]:
 
 
 def _from_text(cell: Any) -> Any:
-    """The list or mapping that a text is, or else the cell."""
+    """The list or mapping that a text is, or else the cell; an empty mapping for one that has a key twice."""
     if not isinstance(cell, str) or cell.lstrip()[:1] not in ("[", "(", "{"):
         return cell
     try:
         return _read(cell)
-    except (ValueError, RecursionError):
-        return cell
+    except (ValueError, RecursionError) as problem:
+        return {} if isinstance(problem, DuplicateKeyError) else cell
 
 
 def own_scale(cell: Any) -> Scale:
     """The scale of a criterion, also after a CSV file; ConfigError or RubricError if it is none."""
-    values = list_in(cell) if isinstance(cell, str) else cell.tolist() if isinstance(cell, np.ndarray) else cell
-    return scale_of(cell if values is None else values)
+    return scale_of(cell.tolist() if isinstance(cell, np.ndarray) else _from_text(cell))
 
 
 def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]) -> None:
@@ -634,15 +628,13 @@ def _points(value: Any, where: str) -> float:
 
 
 def _texts(value: Any, where: str) -> list[str]:
-    if is_missing(value):
-        return []
-    if isinstance(value, str) and (several := list_in(value)) is not None:
-        value = several
-    if isinstance(value, (str, int, float)):
-        value = [value]
-    if not isinstance(value, (Sequence, np.ndarray)):
-        raise InputError(f"{where}: requires is a list of ids, not {type(value).__name__}")
-    return [text for element in value if not is_missing(element) and (text := id_text(element).strip())]
+    ids = _listed(_from_text(value))
+    if not (is_missing(ids) or isinstance(ids, (list, str, int, float, np.generic))):
+        raise InputError(f"{where}: requires is a list of ids, not {type(ids).__name__}")
+    texts = [
+        id_text(element).strip() for element in (ids if isinstance(ids, list) else [ids]) if not is_missing(element)
+    ]
+    return [*filter(None, texts)]
 
 
 def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
