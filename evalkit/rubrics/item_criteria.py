@@ -67,6 +67,10 @@ _ADVICE = (
     f"give a list of texts, or of mappings with {listed(FIELDS)}; other names with fields={{'text': 'title'}} or a "
     "reader, fields='healthbench' (where there is no fields=: inputs={'criteria': {'column': …, 'fields': …}})"
 )
+_OF_LISTS = (
+    "; or pass the list in it, as in [json.loads(cell)['rubrics'] for cell in column], and of several lists one with "
+    "all entries, each with its points and axis"
+)
 _ALIKE = 0.8
 _INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
@@ -536,7 +540,7 @@ def _entries(value: Any) -> list[Any]:
     if odd := [name for name, text in filled.items() if not isinstance(text, str) or name in FIELDS]:
         raise InputError(
             f"its criteria are a mapping, but not from ids to texts: {odd[0]!r} is {str(filled[odd[0]])[:40]!r} (keys: "
-            f"{listed(filled)}); {_ADVICE}"
+            f"{listed(filled)}); {_ADVICE}{_OF_LISTS if any(isinstance(filled[name], list) for name in odd) else ''}"
         )
     return [{"id": name, "text": text} for name, text in filled.items()]
 
@@ -578,10 +582,12 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
     fields = {name: value for name, value in members.items() if name == "points" or not _is_empty(value)}
     where = f"criterion {id_text(fields['id'])}" if "id" in fields else f"criterion {number}"
     if unread := [name for name in fields if name not in FIELDS]:
-        first = f"{unread[0]!r} ({str(fields[unread[0]])[:40]!r})"
+        nested = next((name for name in unread if isinstance(fields[name], Mapping)), None)
         raise InputError(
-            f"{where} has fields that nothing reads: {', '.join([first, *map(repr, unread[1:])])}; {_ADVICE}; leave "
-            f"out what does not count, as in ignore={[*map(str, unread)]}"
+            f"{where} has fields that nothing reads: "
+            f"{', '.join(f'{name!r} ({str(fields[name])[:40]!r})' for name in unread)}; {_ADVICE}; leave out what does "
+            f"not count with ignore={[*map(str, unread)] if 'text' in fields else '[…]'}"
+            + (f"; {nested!r} has fields of its own: put what counts of them beside the text" if nested else "")
         )
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -623,7 +629,10 @@ def _points(value: Any, where: str) -> float:
     except ValueError:
         points = math.nan
     if not 1e-9 <= abs(points) <= 1e9:
-        raise InputError(f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9)")
+        raise InputError(
+            f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9); write "
+            "numbers in place of words, or leave the field out with ignore=[…]"
+        )
     return points
 
 
