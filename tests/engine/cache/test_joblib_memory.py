@@ -18,6 +18,7 @@ from typing import Any
 import joblib
 import pytest
 from cache_setup import parts, ran, reply
+from in_threads import in_threads
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc, MemorizedResult
 
 from evalkit.core.judges import Judge
@@ -407,29 +408,13 @@ def test_functions_and_memories_share_one_call(folder: Path) -> None:
 
 def test_loops_in_threads_share_one_call(memory: ReplyMemory) -> None:
     judged = Judged(memory)
-    given: list[Reply] = []
-    start = threading.Barrier(8)
-
-    def run() -> None:
-        async def main() -> None:
-            start.wait()
-            given.append(await judged.aask(question()))
-
-        asyncio.run(main())
-
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    given = in_threads(*[lambda: asyncio.run(judged.aask(question()))] * 8)
     assert [one.text for one in given] == ["reply 1"] * 8
     assert judged.n_calls == 1
 
 
 def test_threads_share_one_call(memory: ReplyMemory) -> None:
     n_calls = 0
-    given: list[Reply] = []
-    start = threading.Barrier(8)
 
     @memory.cache
     def ask(asked: Question) -> str:
@@ -438,15 +423,7 @@ def test_threads_share_one_call(memory: ReplyMemory) -> None:
         time.sleep(0.05)
         return f"reply {n_calls}"
 
-    def run() -> None:
-        start.wait()
-        given.append(ask(question()))
-
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    given = in_threads(*[lambda: ask(question())] * 8)
     assert [one.text for one in given] == ["reply 1"] * 8
     assert n_calls == 1
 

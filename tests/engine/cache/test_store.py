@@ -9,11 +9,11 @@ import json
 import pickle
 import random
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import pytest
 from cache_setup import BASE, BOTH, in_a_file, opened, parts, reply, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_threads import in_threads
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import Params, canonical_json
@@ -368,11 +369,7 @@ def test_counters_lose_nothing_between_threads() -> None:
             counters.add(hits=1, misses=2, joins=3, saved_usd=0.25)
         counters.add(saved_usd=None)
 
-    threads = [threading.Thread(target=count) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[count] * 8)
     # 8 threads × 1000; quarters add up exactly
     counts = {"hits": 8000, "misses": 16000, "joins": 24000, "stored": 0, "saved_usd": 2000.0, "paid_usd": 0.0}
     assert counters.as_dict() == counts
@@ -434,23 +431,14 @@ def test_a_cancelled_waiter_costs_no_reply(store: ReplyStore) -> None:
 @pytest.mark.long
 def test_threads_that_write_the_same_and_other_keys(store: ReplyStore) -> None:
     seen: list[tuple[bytes, bytes]] = []
-    problems: list[BaseException] = []
 
     def work(who: int) -> None:
-        try:
-            for number in range(100):
-                for asked in (parts(number), parts(number, sample=1 + who)):
-                    seen.append((asked.key, store.put(asked, reply(f"by {who}")).result()))
-                    assert asked.key in store.get_many([asked.key])
-        except BaseException as problem:  # noqa: BLE001 - shown below
-            problems.append(problem)
+        for number in range(100):
+            for asked in (parts(number), parts(number, sample=1 + who)):
+                seen.append((asked.key, store.put(asked, reply(f"by {who}")).result()))
+                assert asked.key in store.get_many([asked.key])
 
-    threads = [threading.Thread(target=work, args=(who,)) for who in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    in_threads(*(partial(work, who) for who in range(6)))
     # 100 shared keys, and 100 of each thread; every thread was shown the one stored value
     assert len({key for key, _ in seen}) == 700
     assert dict(seen) == store.get_many({key for key, _ in seen})

@@ -13,11 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from in_threads import in_threads
 from judge_requests import request_of
 from lighteval_parts import make_llama
 from warm_process import WarmProcess
@@ -59,6 +60,32 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield make_llama(tmp_path_factory.mktemp("llama"), template=TEMPLATE, positions=4096)
     release_models()
     torch.set_num_threads(n_threads)
+
+
+class Computed(list[str]):
+    """The last message of each prompt that a model computed, its batches by their prompts' lengths, and a first one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[int]] = []
+        self.first = threading.Event()
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
+    from evalkit.engine.providers.transformers import TransformersModel
+
+    seen = Computed()
+    generate = TransformersModel._generate
+
+    def note(self: TransformersModel, waiting: list[Any]) -> object:
+        seen.extend(one.call.request.prompt.messages[-1].content for one in waiting)
+        seen.batches.append([len(one.tokens) for one in waiting])
+        seen.first.set()
+        return generate(self, waiting)
+
+    monkeypatch.setattr(TransformersModel, "_generate", note)
+    return seen
 
 
 def ask(*requests: Request, n: int = 1) -> list[list[Reply]]:
@@ -304,21 +331,12 @@ def test_what_does_not_fit_into_memory_is_an_error_that_names_the_setting(
     ("size", "n", "batches"), [("", 1, [8, 2]), ("4", 2, [2] * 5), ("3", 2, [1] * 10), ("1", 1, [1] * 10)]
 )
 def test_a_batch_has_as_many_replies_as_the_setting_says_or_those_of_one_call(
-    model: str, monkeypatch: pytest.MonkeyPatch, size: str, n: int, batches: list[int]
+    model: str, computed: Computed, monkeypatch: pytest.MonkeyPatch, size: str, n: int, batches: list[int]
 ) -> None:
-    from evalkit.engine.providers.transformers import TransformersModel
-
-    generate, sizes = TransformersModel._generate, list[int]()
-
-    def noted(self: TransformersModel, waiting: list[Any]) -> object:
-        sizes.append(len(waiting))
-        return generate(self, waiting)
-
-    monkeypatch.setattr(TransformersModel, "_generate", noted)
     monkeypatch.setenv("EVALKIT_BATCH_SIZE", size)
     judge = Judge("transformers", model, max_tokens=2)
     queued_before_loading(monkeypatch, [request_of(judge, item, tuple(range(n))) for item in range(10)], n)
-    assert sizes == batches
+    assert [*map(len, computed.batches)] == batches
     release_models()
 
 
@@ -362,21 +380,12 @@ def test_prompts_of_about_the_same_length_are_one_batch(
     model: str, computed: Computed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fifty short prompts and fifty long ones, mixed: padding takes less than a tenth of the tokens."""
-    from evalkit.engine.providers import transformers as ours
-
-    generate, padded, read = ours.TransformersModel._generate, [0], [0]
-
-    def note(self: ours.TransformersModel, waiting: list[Any]) -> object:
-        padded[0] += max(len(one.tokens) for one in waiting) * len(waiting)
-        read[0] += sum(len(one.tokens) for one in waiting)
-        return generate(self, waiting)
-
-    monkeypatch.setattr(ours.TransformersModel, "_generate", note)
     judge = Judge("transformers", model, max_tokens=1)
     requests = [request_of(judge, item, text="x" * (item % 2 * 500)) for item in range(100)]
     queued_before_loading(monkeypatch, requests, 1)
     assert len(computed) == 100
-    assert padded[0] < 1.1 * read[0]
+    padded = sum(max(batch) * len(batch) for batch in computed.batches)
+    assert padded < 1.1 * sum(map(sum, computed.batches))
     release_models()
 
 
@@ -390,30 +399,6 @@ def items_of(n: int) -> list[dict[str, str]]:
 def n_stored(cache: Path) -> int:
     with contextlib.closing(sqlite3.connect(cache / FILE_NAME)) as connection:
         return int(connection.execute("SELECT count(DISTINCT key) FROM replies").fetchone()[0])
-
-
-class Computed(list[str]):
-    """The last message of each prompt that a model computed, and whether there was a first one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = threading.Event()
-
-
-@pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
-    from evalkit.engine.providers.transformers import TransformersModel
-
-    seen = Computed()
-    generate = TransformersModel._generate
-
-    def note(self: TransformersModel, waiting: list[Any]) -> object:
-        seen.extend(one.call.request.prompt.messages[-1].content for one in waiting)
-        seen.first.set()
-        return generate(self, waiting)
-
-    monkeypatch.setattr(TransformersModel, "_generate", note)
-    return seen
 
 
 def test_a_batch_that_takes_too_long_is_a_timeout(model: str) -> None:
@@ -449,15 +434,11 @@ def test_two_runs_at_once_share_a_model_and_what_both_want_is_computed_once(
     model: str, tmp_path: Path, computed: Computed
 ) -> None:
     judge = Judge("transformers", model, max_tokens=8)
-    both = threading.Barrier(2)
 
-    def run(first: int, last: int) -> object:
-        both.wait(300)
-        return ek.judge(items_of(30)[first:last], "correctness", judge, samples=1, cache=tmp_path)
+    def run(items: list[dict[str, str]]) -> pd.DataFrame:
+        return ek.judge(items, "correctness", judge, samples=1, cache=tmp_path)
 
-    with ThreadPoolExecutor(2) as pool:
-        one, other = pool.submit(run, 0, 20), pool.submit(run, 10, 30)
-        tables = [one.result(300), other.result(300)]
+    tables = in_threads(lambda: run(items_of(30)[:20]), lambda: run(items_of(30)[10:]))
     assert len(computed) == len(set(computed)) == 30
     again = ek.judge(items_of(30), "correctness", judge, samples=1, cache=tmp_path, offline=True)
     assert again["error"].astype(str).ne("cache_miss").all()
