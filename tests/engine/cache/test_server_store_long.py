@@ -141,7 +141,6 @@ store.close()
 
 def test_another_process_sees_a_claim_until_it_is_killed(address: str, store: ReplyStore) -> None:
     child = python(HOLD, address, 0, 1)
-    assert child.stdout is not None
     assert child.stdout.readline() == "True\n"
     assert not store.claims.take([KEYS[2], KEYS[1]])
     assert store.claims.take([KEYS[2]]), "what a refused claim held was let go"
@@ -166,7 +165,6 @@ def test_the_number_of_replies_is_unknown_until_the_server_looked_and_grows_with
 
     def estimate(look: bool = False) -> float:
         with store.database.reading() as connection:
-            assert connection is not None
             if look:
                 connection.execute("ANALYZE evalkit.replies")
             return float(connection.most_replies())
@@ -239,7 +237,6 @@ def test_processes_that_write_the_same_keys_agree(address: str) -> None:
 
 def test_a_killed_writer_keeps_every_acknowledged_reply(address: str) -> None:
     child = python(WRITE, address, "a")
-    assert child.stdout is not None
     said = [child.stdout.readline() for _ in range(50)]
     child.kill()
     said += child.communicate(timeout=300)[0].splitlines()
@@ -406,15 +403,6 @@ def test_a_file_carries_in_both_directions_what_the_other_store_lacks(tmp_path: 
     assert here.stats()["n_replies"] == store.stats()["n_replies"] == 202
 
 
-def test_an_import_leaves_each_store_its_own_where_they_differ(tmp_path: Path, store: ReplyStore) -> None:
-    here, file = filled(tmp_path / "here", 0, 3), tmp_path / "replies.jsonl"
-    store.put(parts(0), reply("another", 7.0)).result()
-    here.export(file)
-    report = store.import_(file)
-    assert (report.n_added, report.n_present, report.n_conflicts) == (2, 0, 1)
-    assert b"another" in store.get_many(KEYS)[KEYS[0]]
-
-
 def test_the_address_by_variable_serves_evaluations_and_their_history(
     address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -454,21 +442,6 @@ def test_the_commands_work_on_a_server_and_never_show_its_password(
     said = capsys.readouterr()
     assert "a reply store cannot be on 'mysql'" in said.err
     assert "s3cret" not in said.err
-
-
-def test_a_function_judge_is_memoized_on_a_server(address: str, tmp_path: Path) -> None:
-    calls = []
-
-    def ask(prompt: object) -> str:
-        calls.append(prompt)
-        return "[RESULT] 1 [END]"
-
-    items = [{"question": "q", "answer": "a", "reference": "a"}]
-    judge = ek.Judge.function(ask, name="f", version="1")
-    for source in ("live", "cache"):
-        assert set(ek.judge(items, "correctness", judge, samples=2, cache=address)["source"]) == {source}
-    assert len(calls) == 2
-    ReplyStore.open(address).close()
 
 
 @pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="no PgBouncer on this machine")

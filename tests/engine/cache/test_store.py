@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 import pytest
-from cache_setup import BASE, BOTH, in_a_file, opened, parts, reply, rows_of
+from cache_setup import BOTH, in_a_file, opened, parts, reply, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import in_threads
@@ -186,13 +186,6 @@ def test_what_is_no_json_is_refused_by_name(store: ReplyStore) -> None:
 def test_an_input_hash_that_is_none_is_refused(store: ReplyStore, input_hash: str) -> None:
     with pytest.raises(InputError, match="is not a sha256"):
         store.put(replace(parts(), input_hash=input_hash), reply())
-
-
-def test_params_that_look_like_marks_keep_their_key(store: ReplyStore) -> None:
-    # the fast key maker cuts its JSON at these two texts
-    odd = parts(params={"a": 987654321987654321, "b": "input hash"})
-    store.put(odd, reply()).result()
-    assert list(store.get_many([odd.key])) == [odd.key]
 
 
 @given(st.sampled_from([1, 1.0, 0.0, None]), st.dictionaries(st.text(max_size=3), st.integers(0, 2)))
@@ -560,10 +553,6 @@ def test_puts_follow_the_stated_rule(tmp_path_factory: pytest.TempPathFactory, o
         parts(number).key: history[-1] for number, history in model.items()
     }
     store.close()
-
-
-def test_base_is_shared() -> None:
-    assert replace(parts(), input_hash="", order=None, sample=0) == BASE
 
 
 def test_the_reply_of_an_earlier_time(tmp_path):

@@ -125,7 +125,6 @@ def test_patience_ends_after_the_retries(
         fetch([request_of(judge_at(server, timeout_s=patience), 7)], store, Options(retries=2), on_progress=seen.append)
     )
     assert outcome.value is None
-    assert outcome.failure is not None
     assert (outcome.failure.reason, outcome.failure.maybe_paid) == (reason, maybe_paid)
     assert len(server.seen) == 3
     assert seen[-1].maybe_paid == maybe_paid
@@ -158,7 +157,6 @@ def test_a_wait_beyond_reason_is_a_failure_that_says_so(
 ) -> None:
     server.always = {"status": 429, "headers": {"Retry-After": wait}}
     outcome = one(fetch([request_of(judge_at(server), 7)], store))
-    assert outcome.failure is not None
     assert outcome.failure.reason == "rate_limited"
     assert f"(the server asks to wait {words}" in outcome.failure.detail
     assert len(server.seen) == 1
@@ -214,7 +212,6 @@ def test_a_reply_that_reached_us_is_kept_and_never_asked_again(
 ) -> None:
     server.always = step
     outcome = one(fetch([request_of(judge_at(server), 7)], store))
-    assert outcome.value is not None
     stored = json.loads(outcome.value)
     assert {name: stored.get(name) for name in expected} == expected
     assert len(server.seen) == 1
@@ -238,7 +235,6 @@ def test_a_judge_that_cannot_answer_is_down_and_the_others_go_on(
     assert reasons(outcomes[::2]) == ["judge_down"] * 20
     assert texts(outcomes[1::2]) == [str(item) for item in range(20)]
     assert len(server.seen) <= 2  # those that were in flight together
-    assert outcomes[0].failure is not None
     assert words in outcomes[0].failure.detail
 
 
@@ -257,7 +253,6 @@ def test_three_prompts_that_fail_alike_close_a_judge(
     outcomes = fetch([request_of(judge_at(server), item) for item in range(20)], store, Options(concurrency=2))
     assert reasons(outcomes) == ["server_error"] * 2 + ["judge_down"] * 18
     assert len(server.seen) <= 4  # three, and the one in flight beside the third
-    assert outcomes[0].failure is not None
     assert words in outcomes[0].failure.detail
 
 
@@ -274,7 +269,6 @@ def test_nobody_listening_closes_the_judge_and_may_not_have_been_paid(store: Rep
     seen: list[Progress] = []
     outcomes = fetch([request_of(judge, item) for item in range(20)], store, on_progress=seen.append)
     assert reasons(outcomes) == ["judge_down"] * 20
-    assert outcomes[0].failure is not None
     assert "no connection to http://127.0.0.1:9" in outcomes[0].failure.detail
     assert seen[-1].maybe_paid == 0
 
@@ -467,12 +461,6 @@ def test_threads_that_want_the_same_pay_once(
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(20)}
 
 
-def test_equal_items_of_one_run_share_a_reply(server: JudgeServer, store: ReplyStore) -> None:
-    outcomes = fetch([request_of(judge_at(server), 7) for _ in range(3)], store)
-    assert texts(outcomes) == ["7"] * 3
-    assert len(server.paid) == 1
-
-
 def test_a_joiner_is_not_bound_by_another_runs_budget(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"delay": 0.2}
     judge = judge_at(server)
@@ -483,17 +471,6 @@ def test_a_joiner_is_not_bound_by_another_runs_budget(server: JudgeServer, store
     assert texts(rich) == ["0", "1"]
     assert sorted(map(str, reasons(poor.result(300)))) == ["None", "budget"]
     assert Counter(server.paid) == {"ITEM-0": 1, "ITEM-1": 1}
-
-
-def test_inside_a_running_loop(server: JudgeServer, store: ReplyStore) -> None:
-    judge = judge_at(server)
-
-    async def cell() -> tuple[list[Outcome], list[Outcome]]:
-        return fetch([request_of(judge, 1)], store), await afetch([request_of(judge, 2)], store)
-
-    first, second = asyncio.run(cell())
-    assert texts(first + second) == ["1", "2"]
-    assert texts(asyncio.run(afetch([request_of(judge, 3)], store))) == ["3"]  # another loop, the same connections
 
 
 def test_a_call_from_the_loop_thread_is_an_error_not_a_deadlock(store: ReplyStore) -> None:
@@ -658,7 +635,6 @@ def test_the_key_is_in_no_message_log_or_row(
     with caplog.at_level(logging.DEBUG):
         outcome = one(fetch([request_of(judge, 7)], store, Options(retries=1)))
     assert server.seen[0].headers["Authorization"] == f"Bearer {KEY}"  # it was really sent
-    assert outcome.failure is not None
     assert outcome.failure.detail
     assert KEY not in repr(outcome)
     assert KEY not in caplog.text

@@ -75,9 +75,9 @@ class TestTable:
         pd.testing.assert_frame_equal(first.drop(columns="source"), again.drop(columns="source"))
 
     def test_no_items_give_an_empty_table_with_all_columns(self):
-        table = ek.judge(pd.DataFrame({"question": [], "answer": []}), two_criteria(), FAKE)
-        assert len(table) == 0
-        assert list(table.columns) == columns_of("judgments")
+        for items in (pd.DataFrame({"question": [], "answer": []}), []):
+            table = ek.judge(items, two_criteria(), FAKE)
+            assert (len(table), list(table.columns)) == (0, columns_of("judgments"))
 
     def test_items_of_equal_content_share_their_replies(self):
         items = [rows(1)[0] | {"item_id": name} for name in "abc"]
@@ -421,9 +421,6 @@ class TestChecks:
     def test_a_template_that_asks_for_a_number_does_not_fit_words(self):
         with pytest.raises(RubricError, match="asks for a number, but criterion 'preference'"):
             ek.judge(TestPairwise.items, "preference", FAKE, template="number@v1")
-
-    def test_no_items_at_all_are_an_empty_table(self):
-        assert list(ek.judge([], "relevancy", FAKE).columns) == columns_of("judgments")
 
     def test_tables_of_another_step_say_which_step_is_missing(self):
         table = ek.judge(rows(1), two_criteria(), FAKE, samples=1)

@@ -876,7 +876,6 @@ def test_a_file_that_is_not_answered_is_cancelled(server: BatchServer, folder: s
 )  # fmt: skip
 def test_lines_without_a_reply(line: dict[str, Any], kind: str, detail: str) -> None:
     answer = answer_of(line, ek.Judge("openai", "m"))
-    assert isinstance(answer, ProviderError)
     assert answer.kind == kind
     assert detail in answer.detail
 

@@ -14,13 +14,12 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_requests import SCHEMA, request_of
+from judge_requests import SCHEMA, ask, request_of
 from servers import judge_server
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.engine.calls.event_loop import LoopThread
-from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.openai import _headers_for
 from evalkit.engine.providers.openai_replies import replies_of
@@ -32,15 +31,6 @@ from evalkit.errors import ConfigError, JudgeError
 from evalkit.errors.secrets import without_keys
 
 LOCAL = "http://127.0.0.1:1/v1"
-
-
-def ask(request: Request, n: int = 1, **options: Any) -> list[Reply]:
-    """Ask on the loop thread, as the engine does."""
-
-    async def work() -> list[Reply]:
-        return await connect(request.judge).ask(request, n, **options)
-
-    return LoopThread.get().submit(work()).result(300)
 
 
 def problem(request: Request) -> ProviderError:
@@ -275,7 +265,6 @@ def test_a_key_that_cannot_be_one_is_not_shown(monkeypatch: pytest.MonkeyPatch, 
 
 def test_prices_are_the_judges_own_the_listed_or_unknown() -> None:
     listed = price_of(Judge.of("openai:gpt-4o-mini"))
-    assert listed is not None
     assert 0 < listed[0] < listed[1]  # completion tokens cost more than prompt tokens
     assert price_of(Judge("openai", "gpt-4o-mini", price=(1.0, 2.0))) == (1.0, 2.0)
     assert price_of(Judge("openai", "gpt-4o-mini", base_url=LOCAL)) is None  # the name alone says nothing
