@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
+ALL = 42_295
 ALL = 42_257
 ALL = 42_078
 MOST = {
     "cli": 1_562,
-    "core": 1_502,
-    "engine": 10_038,
+    "core": 1_500,
+    "engine": 10_012,
     "errors": 177,
     "evaluation": 1_994,
     "gate": 2_264,
