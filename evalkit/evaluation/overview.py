@@ -31,7 +31,7 @@ from evalkit.evaluation.items_with_criteria import (
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval
-from evalkit.stats.notes import notes_of
+from evalkit.stats.result_tables import notes_of
 from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from evalkit.rubrics.row_scales import NO_ENDS, measures
 from evalkit.rubrics.scales import Scale, folded
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import HasJudgments, labels_for, of_items
-from evalkit.stats.plain_tables import names_in
-from evalkit.stats.touched_tables import take_rows
+from evalkit.stats.plain_tables import names_in, take_rows
 from evalkit.tables.grouping import group, refuse_doubles
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 

@@ -13,8 +13,7 @@ from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import Bounds, mean_interval
-from evalkit.stats.notes import Notes
-from evalkit.stats.result_tables import check_whole_numbers, result_table
+from evalkit.stats.result_tables import Notes, check_whole_numbers, result_table
 from evalkit.tables.grouping import Floats, group
 
 _SKEWED, _TINY = 0.25, 1e-12  # above this share of √n, simulated intervals of a mean hold it in 45 to 93 %

@@ -14,11 +14,17 @@ from evalkit.rubrics.row_scales import PAIR_SCORES, measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
-from evalkit.stats.plain_tables import Keys, key_text, refuse_twice
-from evalkit.stats.result_tables import JUDGE_KEY, clusters_for, figure_row, result_table
-from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
+from evalkit.stats.plain_tables import Keys, check_rows, key_text, refuse_twice, take_rows, take_votes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    Notes,
+    clusters_for,
+    figure_row,
+    note_few_clusters,
+    result_table,
+    with_id_notes,
+)
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items

@@ -19,8 +19,7 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_s
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import cluster_variance
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, Notes, note_few_clusters, result_table, with_id_notes
 from evalkit.stats.significance import flip_p
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
@@ -33,7 +32,7 @@ _ALL_SIGNS = 13
 _FEW_PEOPLE = 3
 _PAIR = 2
 _TOO_LENIENT = (
-    f"under {_FEW_ITEMS} items the published test is of the median: where judge and annotator mostly agree, a judge that "
+    f"under {_FEW_ITEMS} items the published test is of the median: where the two mostly agree, a judge that "
     "is worse by epsilon passes it too often (simulated: 5-67 %)"
 )
 _EACH = (

@@ -13,8 +13,7 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
-from evalkit.stats.notes import with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, result_table, with_id_notes
 from evalkit.tables.ties import Counting, check_counting
 
 _COLUMNS = (JUDGE_KEY, "text: label_judge label_human; count: n; number: share; text: reason notes")

@@ -21,8 +21,7 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
-from evalkit.stats.notes import with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 FigureOption = Literal["score", "passed"]

@@ -19,7 +19,7 @@ from pandas.api.types import is_numeric_dtype
 from evalkit.core.settings import check_choice, folder_of
 from evalkit.errors import CacheError, InputError, counted, listed
 from evalkit.rubrics.human_labels import COUNTED, SOURCES, LabelsLike, as_labels, of_people
-from evalkit.stats.notes import joined
+from evalkit.stats.result_tables import joined
 from evalkit.tables.grouping import ClustersLike, Flags, by_value, clusters_of, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 

@@ -22,8 +22,7 @@ from evalkit.stats.alignment.label_splits import FEWEST, PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
-from evalkit.stats.notes import with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table, with_id_notes
 from evalkit.stats.significance import alpha_of
 from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
