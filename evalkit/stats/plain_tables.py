@@ -1,7 +1,9 @@
-"""Plain tables: a user's DataFrame completed to a table of evalkit, and keys given back with the user's types.
+"""The gate of tables: a user's DataFrame completed to one of evalkit and checked; keys with the user's types.
 
-Long, but one thing: what a table does not say is taken from `scale=`, from its own cells or from the type of its
-columns, never guessed from the values; the same rules hold for judgments, votes and scores.
+Long, but one thing, `take_rows`: what a table does not say is taken from `scale=`, from its own cells or from the type
+of its columns, never guessed from the values; rows whose columns contradict each other are refused. The same rules hold
+for judgments, votes and scores. Which rows no function of evalkit can have made was derived and simulated for every
+rule: a verdict comes from a vote of verdicts, so in votes and scores it may differ from what the mean would pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Tables of figures: their columns and types, and a figure with its interval."""
+"""Tables of figures: their columns and types, a figure with its interval, and the notes of a row.
+
+Notes are facts in functions, one text in a table: users get the text; `with_facts` keeps what it is made of, so that no
+function takes a sentence apart.
+"""
 
 from __future__ import annotations
 

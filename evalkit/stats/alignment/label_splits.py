@@ -1,4 +1,7 @@
-"""Splits of labels: one part to tune on, one held out, and a count of the looks at held-out labels."""
+"""Splits of labels: one part to tune on, one held out, and a count of the looks at held-out labels.
+
+The log of looks is a file of JSON lines beside the reply store; lines are only added.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Human labels, read as codes, scores and verdicts of the criterion's scale."""
+"""Human labels, read as codes, scores and verdicts of the scale; judges and people on the same items (`taken`)."""
 
 from __future__ import annotations
 

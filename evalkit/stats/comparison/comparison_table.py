@@ -1,4 +1,7 @@
-"""`Comparison`: its table, which criteria got worse, and how it is printed."""
+"""`Comparison`: its table, which criteria got worse, how it is printed, and the sentence that decides.
+
+The sentence, to keep a version, not to keep it, or to label more, is a pure function of a row of the table.
+"""
 
 from __future__ import annotations
 
