@@ -1,4 +1,4 @@
-"""Agreement beyond chance: Krippendorff's alpha, Fleiss' kappa, Gwet's AC1 and AC2; percent agreement from shares per judge, with one cluster left out at a time.
+"""Agreement beyond chance: Krippendorff's alpha, kappas, percent agreement; one cluster is left out at a time.
 
 Each judge is one coder, however many samples it has: s_ij(c) is the share of code c among judge j's scored
 samples of item i, and the coincidences are o_cc' = Σ_i Σ_{j≠j'} s_ij(c) s_ij'(c') / (m_i − 1), with m_i judges
