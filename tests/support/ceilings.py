@@ -182,6 +182,8 @@ RAISED = (
     Raise("rubrics", 1, "labels of steps are steps"),
     Raise("stats", 5, "labels of steps are steps"),
     Raise("engine", 12, "images of items that the rubric does not read"),
+    Raise("rubrics", 3, "a scale of unchecked levels is refused"),
+    Raise("stats", 4, "labels drawn by level where no level is known are refused"),
 )
 
 
