@@ -64,7 +64,7 @@ PROVIDERS: dict[str, Provider] = {
         takes_images=rf"(gpt-4o|gpt-4o-mini|gpt-4\.1|gpt-4\.1-mini|gpt-4\.1-nano|gpt-5|gpt-5-mini|gpt-5-nano|o1|o3|o4-mini){_DATE}",
     ),
     "anthropic": Provider(
-        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+        "Anthropic, by its Messages API", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
         "https://api.anthropic.com", ("anthropic",), logprobs=False, batches="anthropic_batches", batch_share=0.5,
         price_list="anthropic", takes_images=r"claude-(3|opus|sonnet|haiku)-.+",
     ),

@@ -11,7 +11,7 @@ import ssl
 import urllib.request
 import weakref
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, BinaryIO, NamedTuple
@@ -113,7 +113,7 @@ class Transport:
         self,
         path: str,
         headers: Mapping[str, str],
-        body: bytes | aiohttp.FormData | None,
+        body: bytes | aiohttp.FormData | AsyncIterator[bytes] | None,
         *,
         key: Secret | None = None,
         key_headers: Sequence[str] = ("authorization",),
