@@ -74,7 +74,7 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "inference-providers": Provider(
         "Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN",
-        address="https://router.huggingface.co/v1", packages=("huggingface_hub",), seeds=True,
+        address="https://router.huggingface.co/v1", seeds=True,
     ),
     "decisions": Provider(
         "decision models at OpenAI, or any server that speaks its POST /v1/decisions (base_url)", "api.openai.com",

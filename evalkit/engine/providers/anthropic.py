@@ -14,7 +14,7 @@ from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.chat_client import client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params
-from evalkit.engine.providers.openai import OpenAIClient
+from evalkit.engine.providers.openai import OpenAIClient, with_version
 from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem_of
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -61,7 +61,7 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge) -> AnthropicClient:
     """The client for a judge's server and key variable; one of them per event loop."""
     base_url = judge.base_url or PROVIDERS["anthropic"].address
-    return client_of_loop(AnthropicClient, judge, f"{base_url.rstrip('/').removesuffix('/v1')}/v1")
+    return client_of_loop(AnthropicClient, judge, with_version(base_url))
 
 
 class AnthropicClient(OpenAIClient):

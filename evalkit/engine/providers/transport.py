@@ -367,16 +367,6 @@ def proxy_of(base_url: str) -> Secret | None:
     return Secret(address if "://" in address or not address else f"http://{address}") or None  # as curl reads it
 
 
-def unreached_words(error: BaseException | None, url: str) -> str:
-    """Why a client of another package found no connection: the type of its error, or what to set."""
-    name = type(error).__name__
-    if name == "ProxyError" and "407" in str(error):
-        return f"{name}: the proxy {_SIGN_IN}: {_variable(urlsplit(url).scheme)}=http://NAME:PASSWORD@HOST:PORT"
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return name if error is None else f"{_message(error)}{_TRUST}"
-
-
 def _variable(scheme: str) -> str:
     """The variable of the environment that names the proxy for addresses of this scheme."""
     return "HTTPS_PROXY" if scheme == "https" else "HTTP_PROXY"
