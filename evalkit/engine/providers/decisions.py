@@ -108,5 +108,5 @@ class DecisionsClient(OpenAIClient):
 
 
 def _other_form(judge: Judge) -> str:
-    (other,) = _ENDPOINTS.keys() - {judge.provider}
-    return f"; this address may speak the form of the provider {other!r}"
+    (name,) = _ENDPOINTS.keys() - {judge.provider}
+    return f"; this address may speak the form of the provider {name!r}"
