@@ -71,11 +71,10 @@ class Judge:
         Host of `base_url` without port, ``local`` for loopback and for models in this process, ``litellm`` for
         ``litellm`` without `base_url`, unless you set it. Part of the reply key.
     temperature
-        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. At 0, more than one sample has no use. Decision
-        models take none; for functions, None is the default.
+        Sampling temperature, ≥ 0 (default 1.0; of functions None), or None: not sent. At 0, more than one sample has no
+        use. Decision models take none.
     max_tokens
-        Longest reply in tokens, ≥ 1 (default 512), or None: not sent (``anthropic`` needs one). Decision models take
-        none; for functions, None is the default.
+        Longest reply in tokens, ≥ 1 (default 512; of functions None), or None: not sent. Decision models take none.
     weight
         Relative weight in a jury: 0, or from 1e-9 to 1e9; 0 removes the judge from scores.
     template
