@@ -15,7 +15,8 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.writer import encoded
-from evalkit.engine.providers import check_ready
+from evalkit.engine.calls.event_loop import LoopThread
+from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
 
