@@ -477,8 +477,8 @@ class LabelLog:
     def with_changed(self) -> pd.DataFrame:
         """The labels that the figure of changed items uses: `counted`, and those of other items that changed."""
         with self._lock:
-            table = self._tables_of(_newest(self._edits, ("changed",)))[0]
-        return self._with_others(table)
+            last = _newest(self._edits, ("changed",))
+            return self._with_others(self._tables_of(last)[0]) if last else self.counted
 
     def _with_others(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """`counted`, and of these labels those of other items by annotators who count."""

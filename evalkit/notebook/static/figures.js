@@ -22,7 +22,8 @@ function figuresPart(ctx) {
     if (!decision && !first) return get("page").judged ? "" : `<b>Nothing judged yet.</b> ${esc(status.plan || "")}`;
     if (!decision) return `<b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span>`;
     const rest = decision.brief || decision.then, sign = decision.sign ? `<span class="ekw-${esc(decision.mark || "as")}" aria-hidden="true">${esc(decision.sign)}</span> ` : "";
-    return `<b>${sign}${esc(decision.verdict)}</b> ${(decision.verdict + rest).length > LONGEST ? "" : interval(rest)}`;
+    const words = interval(rest).replace(/^\d+ of \d+ \w+ right (?=\()/, '<span class="ekw-less">$&</span>'); // the interval says it too
+    return `<b>${sign}${esc(decision.verdict)}</b> ${(decision.verdict + rest).length > LONGEST ? "" : words}`;
   }
   // What does not count, and why: one line each.
   function strays(figures) {

@@ -20,7 +20,6 @@ from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
-from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics.human_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
@@ -73,8 +72,7 @@ class Forms:
         self.items, self.rubric = setup.items, spec.rubric
         folder, name = setup.place()
         path = folder / f"{name}{LOG}" if labels is None else Path(labels)
-        (history := History(path.with_name(f"{path.name.removesuffix(LOG)}.tuner.json"))).load(self.rubric.id)
-        self.groups = groups_of(self.items, worklist.clusters, was_split=history.was_split)
+        self.groups = groups_of(self.items, worklist.clusters)
         self.columns = columns_of(self.rubric, spec.inputs, self.items)
         self.log = LabelLog(path, text_hashes(self.rubric, self.items, spec.inputs), None, self.rubric, self.groups)
         self.log.read()

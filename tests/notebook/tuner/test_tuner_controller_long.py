@@ -1506,7 +1506,7 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][1][1] = "nearly so"
     do(tuner, do="form", form=form)
-    assert tuner.state["draft"]["edited"]
+    assert tuner.rubric.edited
     do(tuner, do="run")
     board = tuner.state["figures"]
     assert [version["label"] for version in board["versions"]] == ["v1", EDITED.label]
