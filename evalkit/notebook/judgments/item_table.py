@@ -16,7 +16,7 @@ from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.items_with_criteria import criteria_of, got_words, items_of_rows, of_criteria
 from evalkit.evaluation.suggestions.cases import kinds_of
-from evalkit.notebook.judgments.item_details import item_detail, judged_inputs, level_keys, row_texts
+from evalkit.notebook.judgments.item_details import item_detail, judged_inputs, levels_of, row_texts
 from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
@@ -355,7 +355,7 @@ def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
     judged = judged_inputs(evaluation.rubric, criterion, names)
     requirement = "requirement" if of_criteria(evaluation) and "requirement" in names else ""
     texts = {"inputs": names, "judged_inputs": judged, "own": requirement}
-    return texts | {"codes": list(scale.labels), "keys": level_keys(scale)}
+    return texts | {"codes": list(scale.labels), "levels": levels_of(scale)}
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:

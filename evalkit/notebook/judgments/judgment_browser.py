@@ -123,7 +123,7 @@ class JudgmentBrowser(NotebookWidget):
         for row in self.rows:
             if row.item_id == self._selected:
                 detail = row_detail(row, self._browsed, self._criterion, self._cache)
-                detail |= {"labels": {}, "held": False, "codes": [], "keys": []}
+                detail |= {"labels": {}, "held": False}
         self.widget.item = detail
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:

@@ -523,12 +523,6 @@ class LabelLog:
             {"item_id": ids, "criterion": criterion, "annotator": "nobody", "label": None, "part": parts}
         )
 
-    @property
-    def dev(self) -> pd.DataFrame:
-        """The labels to tune on that figures use."""
-        labels = self.counted
-        return labels[labels["part"] == DEV].reset_index(drop=True)
-
     def newcomers(self) -> dict[str, int]:
         """Annotator -> number of labels that would count if the annotator did."""
         return dict(Counter(key[2] for key in self._that_count() if not self._is_counted(key)))

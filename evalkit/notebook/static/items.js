@@ -172,11 +172,11 @@ function itemsPart(ctx) {
     if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
     return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(part.replace(/^\n+|\s+$/g, ""))}</div>` : "")).join("");
   }
-  // A conversation: of long turns all but the last are folded to a line.
+  // A conversation, with the numbers of its messages, as judges see them: of long turns all but the last are folded to a line.
   function turns(all) {
-    const turn = ([who, said], at) => {
+    const turn = ([number, who, said], at) => {
       const isLong = at < all.length - 1 && (said.length > LONG_TURN || said.split("\n").length > 4), prose = `<div class="ekw-prose">${esc(said)}</div>`;
-      return `<div class="ekw-turn"><b>${at + 1} ${esc(who)}</b>${isLong ? `<details><summary>${esc(said.slice(0, 90))} … <small>${said.length} characters</small></summary>${prose}</details>` : prose}</div>`;
+      return `<div class="ekw-turn"><b>${+number} ${esc(who)}</b>${isLong ? `<details><summary>${esc(said.slice(0, 90))} … <small>${said.length} characters</small></summary>${prose}</details>` : prose}</div>`;
     };
     return all.map(turn).join("");
   }
@@ -235,7 +235,7 @@ function itemsPart(ctx) {
     const sum = (all, of) => points(all.reduce((total, one) => total + of(one), 0));
     const says = (all) => { const open = all.filter((one) => one.earned === null).length; return `${sum(all, (one) => one.earned ?? 0)} of ${sum(all, (one) => Math.max(0, one.worth))} points${open ? `, ${open} open` : ""}`; };
     const line = (one) => `<li><span class="ekw-n ${one.worth < 0 ? "ekw-worse" : ""}">${points(one.worth, "+")}</span><button data-do="select" data-key="sibling ${esc(one.row)}" data-id="${esc(one.row)}" ${one.row === item.item_id ? 'aria-current="true"' : ""}>${esc(one.text.slice(0, BRIEF))}${one.needs ? ` <small>${esc(one.needs)}</small>` : ""}</button>${met(one.passed, one.worth)}</li>`;
-    const part = (axis) => { const all = item.siblings.filter((one) => (one.axis ?? "") === axis); return `${axes.length > 1 ? `<h4>${esc(axis || "no axis")} <small>${says(all)}</small></h4>` : ""}<ul class="ekw-siblings">${all.map(line).join("")}</ul>`; };
+    const part = (axis) => { const all = item.siblings.filter((one) => (one.axis ?? "") === axis); return `${axes.length > 1 ? `<h4><button class="ekw-mine" data-do="own" data-key="axis ${esc(axis)}" data-name="axis" data-value="${esc(axis)}" title="Only criteria of this axis">${esc(axis || "no axis")}</button> <small>${says(all)}</small></h4>` : ""}<ul class="ekw-siblings">${all.map(line).join("")}</ul>`; };
     return `<section aria-label="Criteria of the item"><h4>all criteria of this item: ${esc(item.points)}</h4>${axes.map(part).join("")}</section>`;
   }
   const points = (value, sign = "") => (value === null ? "open" : `${value > 0 ? sign : ""}${+(Math.abs(value) < 0.1 ? value.toPrecision(2) : value.toFixed(2))}`.replace("-", "−"));
@@ -248,7 +248,7 @@ function itemsPart(ctx) {
     if (!item.item_id) return put(".ekw-item", "");
     if (place(item.item_id) >= 0) look.at = place(item.item_id);
     const own = item.siblings ? get("page").own : "", mine = item.labels[figures.annotator];
-    const codes = item.codes.map((code, at) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${item.keys[at] && item.keys[at] !== code ? `<kbd>${esc(item.keys[at])}</kbd> ` : ""}${esc(code)}</button>`).join("");
+    const codes = item.levels.map(([code, , key]) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${key && key !== code ? `<kbd>${esc(key)}</kbd> ` : ""}${esc(code)}</button>`).join("");
     const judges = [...item.judges, ...(item.gone || []).map((judge) => ({ ...judge, before: judge, gone: true }))], replies = judges.length || item.prompt ? `<div class="ekw-judges">${judgeArticles(judges, item.versions)}${rest(judges, item.versions, item.prompt)}</div>` : "";
     put(".ekw-item", `${itemHead(item, codes)}<div class="ekw-item-body"><div>${own ? requirement(item, own) : ""}${inputs(item.inputs.filter(([name]) => name !== own), item.forms)}${item.siblings ? siblings(item) : ""}</div>${replies}</div>`);
     measureFolds();

@@ -1,7 +1,7 @@
 // The label queue: one item at full width, its levels as keys. It replaces the rest of the screen while it is open.
 function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
   const { root, find, put, get, send } = ctx, region = find(".ekw-queue");
-  let number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
+  let shown = "", number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
   const set = (changes) => send({ do: "queue", open: true, source: get("queue").source || "random", blind: get("queue").blind ?? true, ...changes });
   function ask(message) {
     if (waiting) return;
@@ -30,8 +30,9 @@ function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
     if (!focused) return;
     if (queue.open && !region.contains(ctx.focused())) region.focus({ preventScroll: true });
     if (!queue.open && was) find('[data-do="queue"]')?.focus();
-    region.querySelector("fieldset[aria-current]")?.scrollIntoView({ block: "nearest" });
-    if (queue.open) find(".ekw-queue-head").scrollIntoView({ block: "nearest" });
+    const next = shown === queue.name && region.querySelector("fieldset[aria-current]"); // of another item the text comes first
+    shown = queue.name;
+    if (queue.open) (next || find(".ekw-queue-head")).scrollIntoView({ block: "nearest" });
   }
   function html(queue) {
     const none = queue.item_id === null, source = (name, title) => `<button data-do="source" data-key="source ${name}" data-name="${name}" aria-pressed="${queue.source === name}">${title}</button>`;

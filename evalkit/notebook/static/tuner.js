@@ -127,7 +127,8 @@ function render({ model, el }) {
   };
   // The key of a level labels the row or the open item that has the focus; for the criterion on screen.
   function labelled({ key, target, ctrlKey, metaKey, altKey }) {
-    const item_id = target.dataset.id ?? (target.closest(".ekw-item") && get("item").item_id), { codes = [], keys = [] } = get("page"), code = codes[keys.indexOf(key)];
+    const row = target.dataset.id, item_id = row ?? (target.closest(".ekw-item") && get("item").item_id);
+    const [code] = (row === undefined ? get("item").levels : get("page").levels)?.find((level) => level[2] === key) || [];
     if (!item_id || code === undefined || ctrlKey || metaKey || altKey || get("figures").browse || target.matches("input, select, textarea")) return false;
     send({ do: "label", item_id, criterion: get("figures").criterion, label: code });
     return true;

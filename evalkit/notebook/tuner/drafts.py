@@ -228,7 +228,11 @@ class Drafts:
         if "draft" in state:
             try:
                 self._restore_rubric(state)
-            except (RubricError, KeyError) as problem:  # written by another evalkit: the rubric of the cell is kept
+            except (
+                RubricError,
+                KeyError,
+                TypeError,
+            ) as problem:  # written by another evalkit: the rubric of the cell is kept
                 history.notes.append(f"The last draft cannot be read, so the rubric of the cell is shown: {problem}.")
         if state.get("initial_jury") == self._initial_jury:  # else the cell names another jury, which is kept
             with suppress(ConfigError, KeyError):

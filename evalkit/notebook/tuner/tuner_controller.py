@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, counted
 from evalkit.evaluation.evaluation import columns_of
 from evalkit.notebook.judgments.headline_numbers import RIGHT, WRONG
-from evalkit.notebook.judgments.item_details import item_texts, level_keys
+from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.judgments.item_table import Query, implied_verdict, page_texts
 from evalkit.notebook.judgments.run_notices import alert_lines, notice, notices
 from evalkit.notebook.tuner.code_snippets import session_code
@@ -583,7 +582,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     turn, rubric = session.turn(), session.shown_rubric
     criterion = rubric.criterion(session.shown_criterion)
     columns = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
-    blind, scale = session.is_blind(turn), criterion.scale
+    blind = session.is_blind(turn)
     judges = [] if blind or turn.item_id is None else session.detail(turn.item_id)["judges"]
     questions, requirement = list[Any](), columns.pop(REQUIREMENT, "") if queue.asks_criteria else ""
     if requirement:
@@ -601,10 +600,10 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "counts": session.labels.log.counts(session.labels.annotator, criterion.name),
         "criterion": criterion.name,
         "question": criterion.description,
-        **({} if turn.item_id is None else item_texts(session.items, columns, turn.item_id, rubric, criterion.name)),
-        "levels": list(zip_longest(scale.labels, scale.values(), level_keys(scale), fillvalue="")),
+        "levels": [],
         "judges": judges,
         "precision": session.precision(),
+        **({} if turn.item_id is None else item_texts(session.items, columns, turn.item_id, rubric, criterion.name)),
     }
 
 

@@ -26,7 +26,7 @@ from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.freeze_and_calibrate import freeze, promote_to
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
 from evalkit.notebook.judgments import headline_numbers as numbers
-from evalkit.notebook.judgments.item_details import item_detail, level_keys, side_by_side
+from evalkit.notebook.judgments.item_details import item_detail, side_by_side
 from evalkit.notebook.judgments.item_table import VERDICT_CHANGED, Page, Query, Row, page_of, row_detail, rows_of
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import Turn, precision
@@ -313,13 +313,12 @@ class Session(Memo):
         labels = self.labels.log.of(item_id, criterion)
         mine = [who for who in labels if not row.held or who == self.labels.annotator]
         shown = {who: row.people.get(who, labels[who]) for who in mine}
-        scale = now.rubric.criterion(criterion).scale
         if last is not None and criterion in last.rubric.names:
             before = item_detail(last, item_id, criterion, self.setup.cache)
             names = [self.history.versions[key].name for key in (self.runs.current, self.runs.against)]
             detail |= {"versions": names, **side_by_side(detail["judges"], before["judges"])}
             detail |= {"before": before["jury"], "before_passed": before["passed"]}
-        return detail | {"labels": shown, "held": row.held, "codes": list(scale.labels), "keys": level_keys(scale)}
+        return detail | {"labels": shown, "held": row.held}
 
     # -- labels
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:
@@ -446,7 +445,8 @@ class RepeatedSamples:
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
-        self.sizes: dict[str, dict[str, int]] = dict(history.state.get("floor_sizes", {}))
+        sizes: dict[str, Any] = history.state.get("floor_sizes", {})  # an older one is measured again, from the cache
+        self.sizes: dict[str, dict[str, int]] = {key: size for key, size in sizes.items() if isinstance(size, dict)}
         self.prices: dict[tuple[str, str, str], tuple[str, float, str]] = {}
         self._tables: dict[str, pd.DataFrame | None] = {}
         history.parts.append(lambda: {"floor_sizes": self.sizes})

@@ -97,7 +97,7 @@ class Version:
         """Everything that tells versions apart, as text: name of the part -> text."""
         values = self.rubric.to_dict()
         for criterion in values.pop("criteria"):
-            name, scale = criterion.pop("name"), criterion.pop("scale")
+            name, scale = criterion.pop("name"), criterion.pop("scale", {})
             parts = criterion | {f"level {code_text(code)}": text for code, text in scale.items()}
             values |= {f"{name}: {part}": value for part, value in parts.items()}
         jury = ", ".join(f"{judge.name} (weight {judge.weight:g})" for judge in self.judges)

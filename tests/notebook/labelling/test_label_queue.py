@@ -80,3 +80,47 @@ def test_a_draw_keeps_the_criteria_of_an_item_together(tuner):
     assert sorted(seen) == sorted(draws)
     assert names == sorted(names, key=names.index)
     assert set(tuner.labels["probability"]) == {0.5}
+
+
+LOG = [
+    {"role": "user", "content": "Book a table for two at eight."},
+    {"role": "assistant", "content": "I look for a table."},
+    {"role": "user", "content": "Well?"},
+    {"role": "assistant", "content": "Done, at nine."},
+]
+TRAJECTORIES = [{"item_id": f"t{at}", "task": "Book a table.", "messages": LOG[: 2 + 2 * (at > 0)]} for at in range(3)]
+STEPS = {"t0": ["none", "2"], "t1": ["none", "2", "4"], "t2": ["none", "2", "4"]}
+
+
+def test_the_levels_of_first_failure_are_the_steps_of_the_item_in_the_tuner(tmp_path):
+    tuner = ek.RubricTuner(TRAJECTORIES, "first_failure", "fake:strict", folder=tmp_path, cache=tmp_path / "c")
+    for _ in STEPS:
+        do(tuner, do="queue", open=True, source="random", blind=True)
+        queue = queue_of(tuner)
+        assert [code for code, *_ in queue["levels"]] == STEPS[queue["item_id"]]
+        do(tuner, do="label_next", item_id=queue["item_id"], criterion="first_failure", label="2")
+    assert tuner.labels["label"].tolist() == ["2"] * 3
+    tuner.run()
+    tuner.edit("first_failure", description="Where did it go wrong?")
+    tuner.run()
+    assert [change["where"] for change in tuner.state["figures"]["diff"]] == ["first_failure: description"]
+    for item in STEPS:
+        do(tuner, do="select", item_id=item)
+        assert [code for code, *_ in tuner.state["item"]["levels"]] == STEPS[item]
+    assert tuner.state["alert"] == ""
+
+
+def test_the_levels_of_first_failure_are_the_steps_of_the_item_on_the_label_page(tmp_path):
+    log = tmp_path / "x.labels.jsonl"
+    page = ek.notebook.LabelPage(TRAJECTORIES, "first_failure", annotator="Ana", labels=log, order="given")
+    for item, steps in STEPS.items():
+        form = page.state["form"]
+        (question,) = form["questions"]
+        assert (form["form"], [code for code, *_ in question["levels"]]) == (item, steps)
+        page.receive({"do": "save", "form": item, "answers": ["3"]})  # the user's turn is no step
+        assert page.state["alert"].startswith("not saved: '3' is no answer")
+        page.receive({"do": "save", "form": item, "answers": [steps[-1]]})
+        assert page.state["alert"] == ""
+    assert page.labels["label"].tolist() == ["2", "4", "4"]
+    lead = ek.notebook.LabelPage(TRAJECTORIES, "first_failure", annotator="Lee", labels=log, view="lead")
+    assert "Only Ana has labelled" in lead.state["form"]["sentence"][0]
