@@ -183,6 +183,8 @@ RAISED = (
     Raise("stats", 5, "labels of steps are steps"),
     Raise("engine", 12, "images of items that the rubric does not read"),
     Raise("tables", 3, "turns have the numbers of their messages; ids that are the table's are matched at once"),
+    Raise("rubrics", 3, "a scale of unchecked levels is refused"),
+    Raise("stats", 4, "labels drawn by level where no level is known are refused"),
 )
 
 
