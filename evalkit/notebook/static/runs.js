@@ -49,7 +49,11 @@ function runsPart(ctx) {
       <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model">${jury.servers?.length > 1 ? `<select data-server data-key="server" aria-label="Its server"><option value="">server of the jury</option>${jury.servers.map((name) => `<option>${esc(name)}</option>`).join("")}</select>` : ""}<button data-do="judge" data-key="add judge">Add judge</button></div>
       <small class="ekw-where">Replies are stored in ${esc(jury.cache)}.</small>`, isAnswered && "jury");
   }
-  const juryMessage = () => `${ctx.id} ${(sent += 1)}`;
+  // The fields are sent as they are now; returns the id of the message.
+  function juryMessage() {
+    find(".ekw-jury").querySelectorAll("[data-jury]").forEach((one) => { one.dataset.sent = one.value; });
+    return `${ctx.id} ${(sent += 1)}`;
+  }
   function drawVersions() {
     const { versions = [], diff = [], current, against } = get("figures");
     const name = (key) => esc(versions.find((one) => one.key === key)?.name);

@@ -43,8 +43,8 @@ function createWidget(model, el, kind, skeleton) {
   // A half-typed number ("0.") can neither be read from its field nor be restored, and a redrawn field sends no change
   // event when it loses the focus: the region of such a field is redrawn when the field is left or has sent its value.
   function halfTyped(field) {
-    if (field.type === "number") return field.validity.badInput || field.value !== field.defaultValue;
-    return "annotator" in field.dataset && field.value !== (field.dataset.sent ?? field.defaultValue);
+    if (field.type !== "number" && !("annotator" in field.dataset)) return false;
+    return field.validity.badInput || field.value !== (field.dataset.sent ?? field.defaultValue);
   }
   root.addEventListener("focusout", () => setTimeout(() => free(() => [...later].forEach(([selector, html]) => put(selector, html)))));
   // Redraw a region and restore the focus. With `data-keep` open details stay open; with `data-stay` the user's input stays

@@ -116,7 +116,7 @@ def test_versions_are_shown_compared_and_undone_in_the_strip(notebook):
         level.fill(text)
         run(tuner)
     expect(versions).to_have_count(3)
-    shown, compared = tuner.get_by_label("Shown"), tuner.get_by_label("Compared with")
+    shown, compared = tuner.get_by_label("Shown", exact=True), tuner.get_by_label("Compared with")
     expect(shown.locator("option:checked")).to_contain_text("v1.2")
     expect(compared.locator("option:checked")).to_contain_text("v1.1")
     expect(versions.first).to_contain_text(
