@@ -67,7 +67,7 @@ class Labels:
         self.log = LabelLog(path, texts, table, rubric, groups_of(items, worklist.clusters))
         to_judge = (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
         is_exploded = "of_item" in items and REQUIREMENT in columns_of(rubric, setup.spec.inputs, items)
-        of_item = items.set_index("item_id")["of_item"].astype(str).to_dict() if is_exploded else {}
+        of_item = dict(items[["item_id", "of_item"]].astype(str).to_numpy().tolist()) if is_exploded else {}
         self.queue, self.remarks = LabelQueue(self.log, to_judge, of_item), worklist.remarks
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
