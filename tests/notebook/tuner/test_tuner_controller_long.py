@@ -1906,7 +1906,9 @@ def test_judgments_of_anybody_can_be_browsed(tmp_path):
     assert len(item["judges"][0]["samples"]) == 2
     assert item["prompt"] == ""
     browser.receive({"do": "select", "item_id": "nobody"})
-    assert "IndexError" in browser.state["alert"]
+    assert browser.state["item"] == {}
+    browser.receive({"do": "query", "query": {"filter": "nothing"}})
+    assert "KeyError" in browser.state["alert"]
     browser.receive({"do": "dismiss"})
     assert browser.state["alert"] == ""
     assert "gym-cora" in browser._repr_html_()
