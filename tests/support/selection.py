@@ -21,7 +21,7 @@ from places import ROOT, TESTS
 # the metric POLLUX's authors test at this path
 _LONG_ELSEWHERE = {TESTS / "unit" / "metrics" / "test_pollux_judge.py"}
 JOURNEYS = (
-    "doors/browser/test_journey.py", "doors/test_lighteval.py::test_three_ways_in_three_modes[jury-custom]",
+    "doors/browser/lab/test_journey.py", "doors/test_lighteval.py::test_three_ways_in_three_modes[jury-custom]",
     "doors/test_inspect.py::test_figures_are_those_of_evaluate_and_replies_are_shared",
     "doors/test_inspect_conversations.py::test_targets_are_alternatives_and_choices_are_all_right",
     "doors/test_gate.py::test_record_then_replay_offline", "doors/test_gate.py::test_a_server_that_is_down",
