@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 41_559
-ALL = 41_676
+ALL = 41_519
+ALL = 41_519
 MOST = {
     "cli": 1_559,
     "core": 1_500,
