@@ -50,7 +50,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from evalkit.stats.comparison.measured_floors import Floor, chance_limit, design_effect, flip_rate_range, measured_floor
+from evalkit.stats.comparison.noise_floors import Floor, chance_limit, design_effect, flip_rate_range, measured_floor
 from evalkit.stats.significance import Outcomes, permuted_samples
 
 KINDS = ("uniform", "Beta", "few", "none")

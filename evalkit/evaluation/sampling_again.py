@@ -24,8 +24,14 @@ from evalkit.evaluation.evaluation import Evaluation, known_spec
 from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor
-from evalkit.stats.comparison.noise_floors import check_half_width, items_for, noise_floor
+from evalkit.stats.comparison.noise_floors import (
+    Floor,
+    changed_halves,
+    check_half_width,
+    items_for,
+    measured_floor,
+    noise_floor,
+)
 from evalkit.stats.comparison.sides import parts_of, side_of
 from evalkit.stats.result_tables import check_whole_numbers
 from evalkit.tables import schemas

@@ -8,10 +8,10 @@ from .aggregation.system_ranks import rank as rank
 from .agreement.disagreements import disagreement as disagreement
 from .agreement.reliabilities import reliability as reliability
 from .alignment.alternative_annotator import alt_test as alt_test
-from .alignment.confusion_matrices import confusion as confusion
 from .alignment.corpus_estimates import corpus_estimate as corpus_estimate
 from .alignment.first_failures import first_failure as first_failure
 from .alignment.judge_alignment import align as align
+from .alignment.judge_alignment import confusion as confusion
 from .alignment.judge_contributions import jury_value as jury_value
 from .alignment.label_draws import next_labels as next_labels
 from .alignment.label_splits import split_labels as split_labels

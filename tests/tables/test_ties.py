@@ -24,8 +24,7 @@ from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.aggregation.system_ranks import rank
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.alternative_annotator import alt_test
-from evalkit.stats.alignment.confusion_matrices import confusion
-from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.judge_alignment import align, confusion
 from evalkit.stats.alignment.judge_contributions import jury_value
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.voting import vote

@@ -20,9 +20,9 @@ from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen, take_part, would_be_held_out
 from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_items
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
-from evalkit.stats.comparison import measured_floors as floors
+from evalkit.stats.comparison import noise_floors as floors
 from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Circumstances, Comparison, Difference, decide
-from evalkit.stats.comparison.measured_floors import range_floor
+from evalkit.stats.comparison.noise_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
 from evalkit.stats.plain_tables import own_rows

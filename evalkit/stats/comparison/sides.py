@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.label_values import HasJudgments
-from evalkit.stats.comparison.measured_floors import Decide
 from evalkit.stats.plain_tables import Keys, check_rows, names_in, take_rows, take_votes
 from evalkit.stats.result_tables import JURY, clusters_for
 from evalkit.stats.voting import vote
@@ -31,6 +30,9 @@ _ANSWERS = ["score", "score_norm", "label", "passed", "tied", "n_scored", "level
 _MADE = ("votes", "scores")
 _USED = [*NEED, "key", "weight", "score_sd", "source", "cost_usd"]
 
+
+Decide = Callable[[pd.DataFrame], pd.DataFrame]
+"""From judgments of one criterion to the table with the verdict: votes of one judge, or scores of a jury."""
 
 JudgmentsLike = pd.DataFrame | HasJudgments
 """A judgments table, or an object that has one."""

@@ -18,7 +18,7 @@ from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment import alternative_annotator
 from evalkit.stats.alignment.alternative_annotator import alt_test
-from evalkit.stats.alignment.confusion_matrices import confusion
+from evalkit.stats.alignment.judge_alignment import confusion
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas

@@ -17,8 +17,7 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison, Difference
-from evalkit.stats.comparison.measured_floors import Floor, chance_limit, flip_rate_range
-from evalkit.stats.comparison.noise_floors import noise_floor
+from evalkit.stats.comparison.noise_floors import Floor, chance_limit, flip_rate_range, noise_floor
 from evalkit.stats.intervals import Interval, change_interval
 from evalkit.stats.significance import Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.voting import vote
