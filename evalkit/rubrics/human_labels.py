@@ -330,14 +330,17 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in cells]:
         several = cells.loc[[is_list_like(cell) for cell in cells[name]], name]
         if len(several):
-            fact = f"{counted(len(several), 'row')} of the labels have several values in {name!r}, the first in row "
-            fact += f"{several.index[0]}: {several.iloc[0]!r}; a cell has one value"
-            way_out = f"labels.explode({name!r}) makes a row of each"
-            raise InputError(f"{fact}: {_OF_SEVERAL if name == 'label' else way_out}")
+            way_out = _OF_SEVERAL if name == "label" else f"labels.explode({name!r}) makes a row of each"
+            raise InputError(
+                f"{counted(len(several), 'row')} of the labels have several values in {name!r}, the first in row "
+                f"{several.index[0]}: {several.iloc[0]!r}; a cell has one value: {way_out}"
+            )
     if "annotator" not in labels and {"score_norm", "level", "scale"} <= {*labels.columns}:
         names = "rename(columns={'judge': 'annotator'})" if "judge" in labels else "assign(annotator='jury')"
-        fact = "the labels are a table of judges, not of people: judgments, votes or scores"
-        raise InputError(f"{fact}; to compare with these judges as if they were people, say so: pass labels.{names}")
+        raise InputError(
+            "the labels are a table of judges, not of people: judgments, votes or scores; to compare with these judges "
+            f"as if they were people, say so: pass labels.{names}"
+        )
     keys = {"annotator": "people"} if "annotator" not in labels else {}
     if "criterion" not in labels:
         if criteria is None or len(criteria) > 1:
@@ -420,8 +423,8 @@ def _chosen(labels: pd.DataFrame, judged: pd.DataFrame, key: str, by: str | None
     if not checked.any():
         return labels
     of_these = judged_pairs[judged_pairs["of"].isin(of_labels.loc[checked, "of"])]
-    fact = "which was judged by" if by == "criterion" else "and the table that was judged has"
-    fact = f"{fact} {listed(sorted(of_these[key].unique()), most=3)}"
+    whose = "which was judged by" if by == "criterion" else "and the table that was judged has"
+    fact = f"{whose} {listed(sorted(of_these[key].unique()), most=3)}"
     if of_these["of"].duplicated().any() and not (two_sides and key == "rubric_version"):
         raise InputError(f"{_says(of_labels[checked], key)}, {fact}; {_ONE_OF_BOTH.format(key)}")
     fits = pd.MultiIndex.from_frame(of_labels).isin(pd.MultiIndex.from_frame(judged_pairs))
