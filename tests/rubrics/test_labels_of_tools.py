@@ -328,13 +328,9 @@ def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
               {"name": "n", "level": "interval", "scale": {0: "none", 10: "all"}}]  # fmt: skip
     rubric = ek.Rubric(id="r", inputs=["answer"], criteria=scales)
     given = [
-        ("c", "true", "1"),
-        ("c", "no", "0"),
-        ("c", "1.0", "1"),
-        ("d", "yes", "2"),
-        ("d", "false", None),
+        ("c", "true", "1"), ("c", "no", "0"), ("c", "1.0", "1"), ("d", "yes", "2"), ("d", "false", None),
         ("n", "3.5", 3.5),
-    ]
+    ]  # fmt: skip
     for name, label, code in given:
         row = {"item_id": "a", "criterion": name, "annotator": "Ana", "label": label}
         with warnings.catch_warnings(record=True) as told:
