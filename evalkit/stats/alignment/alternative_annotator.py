@@ -16,13 +16,12 @@ from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
-from evalkit.stats.alignment.held_out_tests import flip_p
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import cluster_variance
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
+from evalkit.stats.significance import flip_p
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -113,28 +112,20 @@ def alt_test(
     Parameters
     ----------
     judged
-        An evaluation, which stands for its votes and clusters, or a table:
-        Votes (each judge) or scores (the judge is then ``jury``). The test compares labels: a vote counts by its
-        `label`, not by its mean (interval scales: by its score).
+        As in `align`. A vote counts by its `label`, not by its mean (interval scales: by its score).
     labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns, two
-        annotators at least, three recommended.
+        As in `align`; two annotators at least, three recommended.
     epsilon
         What a judge may be worse by, for being cheaper than the annotator: .2 against experts, .15 against skilled
         annotators, .1 against crowd workers.
     scoring
         ``accuracy``: the share of the others with the same label; ``rmse``: minus the root mean square difference to
         them. By default accuracy on nominal scales and for true/false labels, else rmse.
-    ties
-        ``na`` (default) leaves out the items on which the judge is tied; with ``half`` (accuracy alone) its closeness
-        is the mean over the tied labels; with ``wrong`` the annotator is closer there.
-    unscored
-        ``drop`` (default) leaves out the items that the judge did not score; with ``wrong`` the annotator is closer.
-    part
-        ``dev`` or ``held-out``, for labels of `split_labels`; looks at held-out labels are counted.
-    clusters
-        item_id -> cluster; by default those of the evaluation, else `group_id` of the table, else the item. With
-        ``{}`` each item is one, as in the published test.
+    ties, unscored
+        Items on which the judge is tied, or has no score: left out (``na``, ``drop``; defaults), or the annotator is
+        closer (``wrong``). With ``half`` (accuracy alone) closeness is the mean over the tied labels.
+    clusters, part
+        As in `align`. With ``clusters={}`` each item is one, as in the published test.
 
     Returns
     -------
@@ -149,54 +140,50 @@ def alt_test(
         `summary`: per judge `scoring`, `epsilon`, `n_annotators`, `n_tested`, `winning_rate` = share of the tested
         annotators against whom the judge wins, `advantage_probability` = mean of `judge_rate` (annotators
         unweighted, as published), `passes` (winning rate ≥ .5), `n_items` compared at all; of the items with two
-        annotators or more `n_tied`, `n_unscored` and `n_left_out`, which `ties` and `unscored` as chosen leave out;
-        `same_items`: are all judges compared on the same items? `notes`.
+        annotators or more `n_tied`, `n_unscored` and `n_left_out`; `same_items`: are all judges compared on the same
+        items? `notes`.
 
     Raises
     ------
-    InputError
-        When columns are missing, a row is double, or a label is not on the scale.
-    ConfigError
-        For an epsilon outside 0-1 or an unknown scoring; rmse needs scores.
+    InputError, ConfigError
+        As in `align`; for an epsilon outside 0-1; rmse needs scores.
 
     References
     ----------
-    Calderon, N., Reichart, R., Dror, R. (2025), The alternative annotator test for LLM-as-a-judge, section 3: the
-    procedure, the winning rate ω and the average advantage probability ρ. Benjamini, Y., Yekutieli, D. (2001),
-    theorem 1.3.
+    Calderon, Reichart, Dror (2025), The alternative annotator test for LLM-as-a-judge, section 3. Benjamini, Yekutieli
+    (2001), theorem 1.3.
 
     Examples
     --------
-    >>> items = [f"i{n}" for n in range(40)]
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * 40, "rubric_version": ["v1"] * 40, "item_id": items, "criterion": ["c"] * 40,
-    ...     "judge": ["j"] * 40, "score": [n % 2 for n in range(40)], "label": [str(n % 2) for n in range(40)],
-    ...     "passed": [None] * 40, "n_samples": [1] * 40, "n_scored": [1] * 40, "tied": [False] * 40,
-    ...     "level": ["ordinal"] * 40, "scale": ['{"codes":[0,1],"better":"high"}'] * 40})
-    >>> labels = pd.DataFrame([(item, "c", name, n % 2 if n % 7 else 0) for n, item in enumerate(items)
-    ...     for name in ("ann", "bob", "cid")], columns=["item_id", "criterion", "annotator", "label"])
+    >>> votes = pd.DataFrame({"item_id": range(40), "judge": "j", "score": [n % 2 for n in range(40)],
+    ...                       "level": "ordinal", "scale": '{"codes":[0,1],"better":"high"}'})
+    >>> labels = pd.DataFrame([(n, name, n % 2 if n % 7 else 0) for n in range(40) for name in ("ann", "bob", "cid")],
+    ...                       columns=["item_id", "annotator", "label"])
     >>> alt_test(votes, labels, epsilon=0.2).summary[["winning_rate", "advantage_probability"]].round(3).values.tolist()
     [[1.0, 0.925]]
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 <= epsilon < 1:
-        fact = f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values"
-        raise ConfigError(f"{fact}: 0.2 against experts, 0.15 against skilled annotators, 0.1 against crowd workers")
+        raise ConfigError(
+            f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values: 0.2 against experts, "
+            "0.15 against skilled annotators, 0.1 against crowd workers"
+        )
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
-    clusters = clusters_for(judged, clusters)
-    frame, people, chosen, keys = checked_part(judged, labels, part, "alt_test")
+    tables = taken(judged, labels, "alt_test", clusters).of_part(part)
     by_annotator: list[dict[str, Any]] = []
     by_judge: list[dict[str, Any]] = []
-    for panel in panels(frame, people, clusters=clusters, kinds="label"):
+    for panel in tables.panels("label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
-            fact = f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have"
-            raise ConfigError(f"{fact}; use scoring='accuracy'")
+            raise ConfigError(
+                f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have; "
+                "use scoring='accuracy'"
+            )
         if way == "rmse" and ties == "half":
-            text = "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
-            raise ConfigError(text)
+            raise ConfigError(
+                "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
+            )
         several, judges = _has_answer(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
         sides = {name: _Side(_as_label(votes, panel), used & several, way, counting) for name, (votes, used) in judges}
         same_items = same_rows(side.counted for side in sides.values())
@@ -205,12 +192,10 @@ def alt_test(
             rows, row = _test(panel, side, float(epsilon))
             row |= {"same_items": same_items, "ties": ties, "unscored": unscored}
             by_annotator.extend(head | test for test in rows)
-            row["notes"] = [chosen, row["notes"]]
+            row["notes"] = [tables.note, row["notes"]]
             by_judge.append(head | row)
-    summary = keys.restore(result_table(by_judge, *_WHOLE))
-    if part == HELD_OUT:
-        summary = count_look(summary, people)
-    return AltTest(summary, keys.restore(result_table(by_annotator, *_EACH)))
+    summary = tables.finished(result_table(by_judge, *_WHOLE))
+    return AltTest(summary, tables.keys.restore(result_table(by_annotator, *_EACH)))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:
@@ -272,8 +257,13 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
         row_of_annotator = {"annotator": name, "n_items": int(shared.sum())}
         rows.append(row_of_annotator | _against(won, lost, panel.unit[shared], epsilon))
     _adjust(rows)
-    row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(annotators.names)}
-    row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
+    row = {
+        "scoring": way,
+        "epsilon": epsilon,
+        "n_annotators": len(annotators.names),
+        "n_items": int(counted_items.sum()),
+        "n_left_out": int((side.usable & ~counted_items).sum()),
+    }
     tied = side.usable & ~side.known & side.answers.tied
     row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
     return rows, row | _summed(rows, _why_untested(panel, side, labelled))

@@ -43,9 +43,8 @@ def next_labels(
 
     Each item is drawn independently (Poisson sampling) with π = min(1, n (.3/N + .7 size/Σ size)) of the N items
     without a label. Join `probability` and `round` to the labels: `corpus_estimate` weights by them, so that its
-    figures stay unbiased however the items were drawn. Expect little: in the simulations of
-    ``benchmarks/few_labels.py`` with up to 100 labels, the error of a mean was between 6 % larger and 16 % smaller
-    when items were drawn by uncertainty.
+    figures stay unbiased however the items were drawn. Expect little: with up to 100 labels, drawing by uncertainty
+    made the error of a mean between 6 % larger and 16 % smaller (``benchmarks/few_labels.py``).
 
     Parameters
     ----------
@@ -55,23 +54,19 @@ def next_labels(
     n
         Number of items to expect for each criterion; of ``examples``, the most.
     labels
-        The labels that exist, as a long table with the columns `probability` and `round` if they were drawn by this
-        function, or a mapping; their items are not drawn again. Those without `round` are round 0.
+        The labels that exist, as in `align`, with `probability` and `round` if this function drew them; their items are
+        not drawn again. Those without `round` are round 0.
     strategy
         The size of an item: ``random`` (all equal); ``uncertainty`` (√(1 − `self_agreement` + 1/(k + 1)) with k
         samples, mean over judges: needs two samples); ``disagreement`` (√(`disagreement` + 1/(J + 1)) with J judges:
         needs two); ``balanced`` (1 / number of items with the same label: rare labels are drawn as often as others).
-        Without the term in k, items on which the judge is sure and wrong have so much weight that the error of a mean
-        was up to 40 % larger than with random labels in simulations.
 
-        ``examples`` picks items that are labelled, for the prompt (`Rubric.with_examples`); never one that is held
-        out: only labels of the part ``dev`` are used (labels without a column `part` are split first, see
-        `split_labels`). The levels take turns, so that each is shown about equally often. An item counts with the
-        label that most annotators gave; a tie is left out.
+        ``examples`` picks labelled items for the prompt (`Rubric.with_examples`), never one that is held out: labels
+        without a column `part` are split first (`split_labels`). The levels take turns. An item counts with the label
+        that most annotators gave; a tie is left out.
     clusters
-        item_id -> cluster: the draw is spread over the clusters, with the same probabilities. Each gives as many items
-        as it has chances in sum, up or down to a whole number. For criteria that belong to items:
-        ``rows.set_index("item_id")["of_item"]`` of the rows of `explode_criteria`.
+        item_id -> cluster: the draw is spread over the clusters, with the same probabilities. For criteria that belong
+        to items: ``rows.set_index("item_id")["of_item"]`` of the rows of `explode_criteria`.
     seed
         Another seed draws other items; the same call always draws the same.
 
@@ -92,15 +87,9 @@ def next_labels(
 
     Examples
     --------
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * 40, "rubric_version": ["v1"] * 40, "item_id": [f"i{i}" for i in range(40)],
-    ...     "criterion": ["c"] * 40, "judge": ["j"] * 40, "label": [str(int(i < 4)) for i in range(40)],
-    ...     "score": [float(i < 4) for i in range(40)], "passed": [None] * 40,
-    ...     "n_samples": [1] * 40, "n_scored": [1] * 40, "tied": [False] * 40,
-    ...     "level": ["ordinal"] * 40, "scale": ['{"codes":[0,1],"better":"high"}'] * 40})
-    >>> drawn = next_labels(votes, 10, strategy="balanced")
-    >>> sorted(drawn["probability"].round(3).unique().tolist())
+    >>> votes = pd.DataFrame({"item_id": range(40), "judge": "j", "score": [int(item < 4) for item in range(40)],
+    ...                       "level": "ordinal", "scale": '{"codes":[0,1],"better":"high"}'})
+    >>> sorted(next_labels(votes, 10, strategy="balanced")["probability"].round(3).unique().tolist())
     [0.172, 0.95]
     """
     check_choice("strategy", strategy, get_args(DrawStrategy))
@@ -132,12 +121,20 @@ def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:
     if strategy == "random":
         return pd.Series(1.0, index=items)
     if strategy == "balanced":
-        label = aggregate(votes).set_index("item_id")["label"].astype(object).fillna("no label")
+        label = aggregate(votes).set_index("item_id")["label"].astype(object)
+        if label.isna().all():
+            raise ConfigError(
+                "strategy='balanced' needs items with a label, and there are none; a table with its own `level` "
+                "and `scale` has labels, or use 'random'"
+            )
+        label = label.fillna("no label")
         return (1 / label.map(label.value_counts())).reindex(items)
     if strategy == "uncertainty":
         if "self_agreement" not in votes or "n_scored" not in votes:
-            fact = "strategy='uncertainty' needs votes of several samples, and the table has no `self_agreement`"
-            raise ConfigError(f"{fact}; pass ek.vote(judgments) of a table with a column `sample`, or use 'random'")
+            raise ConfigError(
+                "strategy='uncertainty' needs votes of several samples, and the table has no `self_agreement`; "
+                "pass ek.vote(judgments) of a table with a column `sample`, or use 'random'"
+            )
         per_item = votes.astype({"item_id": str}).groupby("item_id")[["self_agreement", "n_scored"]].mean()
         contradiction = 1 - per_item["self_agreement"]
     else:
@@ -195,8 +192,9 @@ def _examples(judged: Any, labels: LabelsLike | None, n: int, seed: int, cluster
     people = people if "part" in people.columns else split_labels(people, clusters)
     people = people.loc[people["part"].eq(DEV).to_numpy() & people["label"].notna().to_numpy()]
     if people.empty:
-        text = "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
-        raise InputError(text)
+        raise InputError(
+            "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
+        )
     counts = people[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
     modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
     modes = modes.drop(columns="n").drop_duplicates(["criterion", "item_id"], keep=False)  # a tie has several
@@ -248,22 +246,27 @@ def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
         numbers = pd.to_numeric(draws[name].astype(object), errors="coerce").astype("float64")
         if (wrong := numbers.isna() & draws[name].notna()).any():
             item, cell = draws.loc[wrong, ["item_id", name]].iloc[0]
-            fact = f"item {str(item)!r}, criterion {criterion!r}: the {name!r} is {cell!r}"
-            raise InputError(f"{fact}; it must be a number, as next_labels gave it")
+            raise InputError(
+                f"item {str(item)!r}, criterion {criterion!r}: the {name!r} is {cell!r}; it must be a number, as "
+                "next_labels gave it"
+            )
         draws = draws.assign(**{name: numbers})
     return draws[["item_id", "round", "probability"]].astype({"item_id": str}).drop_duplicates()
 
 
 def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
     if (double := own["item_id"].duplicated()).any():
-        fact = f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}"
-        raise InputError(f"{fact}, differ in probability or round; an item is drawn once")
+        raise InputError(
+            f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}, differ in "
+            "probability or round; an item is drawn once"
+        )
     chance = own["probability"].astype("float64")
     wrong = chance.notna() & ~((chance > 0) & (chance <= 1))
     partly = chance.isna().groupby(own["round"].fillna(0)).transform("nunique") > 1
     if wrong.any() or partly.any():
         item = own.loc[wrong if wrong.any() else partly & chance.isna(), "item_id"].iloc[0]
         why = f"is {chance[wrong].iloc[0]:g}" if wrong.any() else "is missing, and others of its round have one"
-        fact = f"item {item!r}, criterion {criterion!r}: the 'probability' {why}"
-        advice = "it must be above 0 and at most 1. Leave out labels of items chosen by hand"
-        raise InputError(f"{fact}; {advice}, because such items do not represent others")
+        raise InputError(
+            f"item {item!r}, criterion {criterion!r}: the 'probability' {why}; it must be above 0 and at most 1. "
+            "Leave out labels of items chosen by hand, because such items do not represent others"
+        )

@@ -17,14 +17,13 @@ from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
-from evalkit.stats.alignment.held_out_tests import alpha_of
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import FEWEST, HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.label_splits import FEWEST, PartOption
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table
+from evalkit.stats.significance import alpha_of
 from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
@@ -64,35 +63,25 @@ def pass_threshold(
     """The pass threshold on a judge's score, or P(pass), that agrees best with people's verdicts, and what it is worth.
 
     The threshold that fits best on some items looks better on them than it is. So each fold of the items is judged
-    by the threshold of the other folds: `out_of_fold` is what to expect, `in_sample` is what to distrust.
+    by the threshold of the others (Stone 1974): `out_of_fold` is what to expect, `in_sample` is what to distrust.
 
     Parameters
     ----------
-    judged
-        An evaluation, which stands for its votes and clusters, or a table:
-        Votes (each judge) or scores (the judge is then ``jury``), of criteria with a pass rule.
-    labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns; a code
-        is a verdict by the rubric's pass rule.
+    judged, labels
+        As in `align`, of criteria with a pass rule; a code is a verdict by this rule.
     folds
-        Number of folds, 2 or more; fewer if there are fewer clusters. Clusters go to folds by the sha256 of their
-        name, in any order of rows the same.
+        Number of folds, 2 or more; fewer if there are fewer clusters, which go to folds by the sha256 of their name.
     of
         ``pass_prob``: a cut on the probability of passing, in the place of .5, chosen on the labels of ``dev`` and with
         ``part="held-out"`` shown on held-out ones. `objective`, `ties` and `unscored` then keep their defaults.
     objective
-        ``accuracy``: the share of verdicts that agree, or ``balanced_accuracy``: the mean of that share among the
-        passes and among the fails of people, for rare passes or fails. Both against each annotator, averaged over
-        them by their numbers of labels (balanced: those who gave both verdicts).
-    ties
-        How a tied verdict counts in `present`: ``half`` (default) right or ``wrong``. A threshold gives every score a
-        verdict and all figures here are of the same items, so that ties cannot be left out.
-    unscored
-        ``drop`` (default) leaves out items without a score; with ``wrong`` no threshold is right on them.
-    clusters
-        item_id -> cluster; by default those of the evaluation, else the item. A cluster is in one fold.
-    part
-        As in `align`: by default the labels of ``dev`` if labels carry parts; a look at held-out ones is counted.
+        ``accuracy``, or ``balanced_accuracy``: its mean among the passes and among the fails of people. Against each
+        annotator, averaged by their numbers of labels (balanced: those who gave both verdicts).
+    ties, unscored
+        A tied verdict in `present`: ``half`` (default) right, or ``wrong``. Items without a score: ``drop`` (default)
+        or ``wrong`` at every threshold.
+    clusters, part
+        As in `align`. A cluster is in one fold.
 
     Returns
     -------
@@ -102,44 +91,29 @@ def pass_threshold(
         - `cut`: the best threshold (score ≥ cut passes; ≤ where low is better), half-way between two scores that
           occur, of equally good ones the one nearest to the rubric's `pass_at`; infinite if nothing should pass;
         - `pass_at`: the nearest code on the good side of it (interval scales: the cut); NA where no code is;
-        - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the figure of the verdicts as
-          they are, on the same items; a missing one is wrong, and NA if all are missing;
+        - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the verdicts as they are, on the
+          same items; a missing one is wrong, and NA if all are missing;
         - `cut_lowest`, `cut_highest` over the folds: far apart, the threshold is not known;
         - `n_items`, `n_labelled` compared, `n_left_out` with a verdict of people and without a score, `n_tied`,
           `n_folds`; `same_items`: are all judges compared on the same items? `ties` and `unscored` as chosen, `notes`.
 
-        Of ``pass_prob``, under 50 labelled items nothing; `cut` is .5 or a half hundredth (P ≥ cut passes), `present`
-        is of .5, where a P of .5 is half right, and:
+        Of ``pass_prob``, from 50 labelled items on; `cut` is .5 or a half hundredth, `present` is of .5, and:
 
-        - `changed`: share of the verdicts that the cut changes; `n_needed`: about how many held-out labels show the
-          gain that is seen out of fold, or on the held-out labels;
-        - `gain` on held-out labels against .5 with its interval, `n_held_out`; NA without a look. There is none where
-          `out_of_fold` is not above `present`. `n_looks` and `n_versions` as in `align`;
+        - `changed`: share of verdicts that the cut changes; `n_needed`: about how many held-out labels show the gain;
+        - `gain` on held-out labels against .5 with its interval, `n_held_out`; only where `out_of_fold` is above
+          `present`, by a look; `n_looks`, `n_versions` as in `align`;
         - `kept`: is the lower end above 0 at the level of this look (`alpha_of`)?
 
     Raises
     ------
-    InputError
-        When columns are missing, a row is double, or a label is not on the scale.
-    ConfigError
-        For an unknown option, or under two folds.
-
-    References
-    ----------
-    Stone, M. (1974), Cross-validatory choice and assessment of statistical predictions.
+    InputError, ConfigError
+        As in `align`; for under two folds.
 
     Examples
     --------
-    >>> n = 40
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
-    ...     "criterion": ["c"] * n, "judge": ["j"] * n, "score": [float(i % 3) for i in range(n)],
-    ...     "label": [str(i % 3) for i in range(n)], "passed": [i % 3 > 1 for i in range(n)],
-    ...     "n_samples": [1] * n, "n_scored": [1] * n, "tied": [False] * n,
-    ...     "level": ["ordinal"] * n, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * n})
-    >>> labels = pd.DataFrame({"item_id": [f"i{i}" for i in range(n)], "criterion": "c", "annotator": "ann",
-    ...                        "label": ["true" if i % 3 else "false" for i in range(n)]})
+    >>> votes = pd.DataFrame({"item_id": range(40), "judge": "j", "score": [item % 3 for item in range(40)],
+    ...                       "level": "ordinal", "scale": '{"codes":[0,1,2],"better":"high","pass_at":2}'})
+    >>> labels = pd.DataFrame({"item_id": range(40), "label": [str(item % 3 > 0).lower() for item in range(40)]})
     >>> pass_threshold(votes, labels)[["cut", "pass_at", "out_of_fold", "present"]].round(3).values.tolist()
     [[0.5, 1.0, 1.0, 0.675]]
     """
@@ -148,24 +122,30 @@ def pass_threshold(
     counting = check_counting(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
-    clusters = clusters_for(judged, clusters)
     check_choice("of", of, get_args(ThresholdOf))
     if of == "pass_prob":
         if (objective, ties, unscored) != ("accuracy", "half", "drop"):
-            fact = "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default"
-            raise ConfigError(f"{fact}; omit them, or use of='score'")
+            raise ConfigError(
+                "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default; "
+                "omit them, or use of='score'"
+            )
         return _of_chances(TwoParts.of(judged, labels, "pass_threshold", clusters, part), folds)
-    frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
-    names = dict(zip(frame["item_id"].astype(str), clusters_of(frame["item_id"], clusters), strict=True))
+    tables = taken(judged, labels, "pass_threshold", clusters).of_part(part)
+    ids = tables.frame["item_id"]
+    names = dict(zip(ids.astype(str), clusters_of(ids, tables.clusters), strict=True))
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, people, kinds="passed"):
+    for panel in tables.panels("passed"):
         equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge in panel.judges:
             row = _row(panel, judge, names, folds, objective, counting)
-            row |= {"judge": judge, "objective": objective, "same_items": equal, "notes": [chosen, row.get("notes")]}
+            row |= {
+                "judge": judge,
+                "objective": objective,
+                "same_items": equal,
+                "notes": [tables.note, row.get("notes")],
+            }
             rows.append(panel.head | row)
-    table = result_table(rows, *_COLUMNS)
-    return keys.restore(count_look(table, people) if part == HELD_OUT else table)
+    return tables.finished(result_table(rows, *_COLUMNS))
 
 
 def _of_chances(two: TwoParts, folds: int) -> pd.DataFrame:
@@ -198,12 +178,20 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     best = _best_column(right)
     by_fold = [_best_column(right[fold != number]) for number in range(n_folds)]
     middle, column, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
-    row |= {"cut": _CUTS[best], "cut_lowest": _CUTS[min(by_fold)], "cut_highest": _CUTS[max(by_fold)]}
-    row |= {"in_sample": right[:, best].mean(), "out_of_fold": right[items, column].mean()}
+    row |= {
+        "cut": _CUTS[best],
+        "cut_lowest": _CUTS[min(by_fold)],
+        "cut_highest": _CUTS[max(by_fold)],
+        "in_sample": right[:, best].mean(),
+        "out_of_fold": right[items, column].mean(),
+    }
     row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
     gain = row["out_of_fold"] - row["present"]
-    row |= {"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {}
-    return row | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
+    return (
+        row
+        | ({"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {})
+        | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
+    )
 
 
 def _best_column(right: Floats) -> int:
@@ -238,9 +226,15 @@ def _row(
     answers, was_asked = panel.judges[judge]
     labelled = was_asked & (panel.annotators.kind >= 0).any(axis=1)
     used = _compared(panel, answers, was_asked, counting)
-    row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(used.sum()), "n_folds": 0}
-    row |= {"n_left_out": int((labelled & ~used).sum()), "n_tied": int((used & answers.tied).sum())}
-    row |= {"ties": counting.ties, "unscored": counting.unscored}
+    row: dict[str, Any] = {
+        "n_items": int(was_asked.sum()),
+        "n_labelled": int(used.sum()),
+        "n_folds": 0,
+        "n_left_out": int((labelled & ~used).sum()),
+        "n_tied": int((used & answers.tied).sum()),
+        "ties": counting.ties,
+        "unscored": counting.unscored,
+    }
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
     score, kinds = sign * answers.score[used], panel.annotators.kind[used]
@@ -263,8 +257,10 @@ def _row(
     present = np.where(answers.kind[used] < 0, np.nan, answers.kind[used])
     present[answers.tied[used] & (counting.ties == "half")] = 0.5
     missing = (answers.kind[used] < 0) & ~answers.tied[used]
-    row |= {"out_of_fold": _figure(passed, kinds, objective)}
-    row["present"] = np.nan if missing.all() else _figure(present, kinds, objective)
+    row |= {
+        "out_of_fold": _figure(passed, kinds, objective),
+        "present": np.nan if missing.all() else _figure(present, kinds, objective),
+    }
     row |= {"optimism": row["in_sample"] - row["out_of_fold"], "pass_at": _code(panel.scale, sign, cut)}
     row |= {"cut_lowest": min(sign * value for value in cuts), "cut_highest": max(sign * value for value in cuts)}
     useless = np.isinf(cut) or cut <= np.nanmin(score)
