@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 41_716
-ALL = 41_716
-ALL = 41_716
+ALL = 41_707
 MOST = {
     "cli": 1_559,
     "core": 1_500,
-    "engine": 10_010,
+    "engine": 10_001,
     "errors": 177,
     "evaluation": 1_993,
     "gate": 2_264,
