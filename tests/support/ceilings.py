@@ -17,10 +17,11 @@ from typing import NamedTuple
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
 ALL = 41_439
 ALL = 41_439
+ALL = 41_510
 MOST = {
     "cli": 1_559,
     "core": 1_500,
-    "engine": 9_853,
+    "engine": 9_844,
     "errors": 177,
     "evaluation": 1_989,
     "gate": 2_264,
