@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,10 +25,6 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 CONVERSATIONS = ("conversation", "messages")
 """Inputs of rubrics that hold messages: what is none is refused."""
 _COLUMNS = ("question", "answer", "conversation")
-_SPEAKER_LINE = re.compile(
-    r"^[ \t]*\**(user|assistant|system|tool|human|ai|bot|agent|customer|client|model|student|teacher)\**[ \t]*:\**",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _COLUMNS) -> pd.DataFrame:
@@ -363,36 +358,28 @@ def as_json(value: Any) -> str:
 
 
 def _shown(value: Any, name: str) -> Any:
-    return (conversation_value if name in CONVERSATIONS else shown_value)(canonical(value))
+    """A value of an item in the form that is shown; as text if it is a number, or no input can have it."""
+    if is_missing(value) or isinstance(value, (bool, int, float)):
+        return "" if is_missing(value) else str(value)
+    try:
+        return (conversation_value if name in CONVERSATIONS else shown_value)(canonical(value))
+    except InputError:
+        return str(value)
 
 
 def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
-    r"""Who said or did what, and the text, in the order of the turns; empty if the value is no conversation.
+    """Who said or did what, and the text, in the order of the turns; empty if the value is no conversation.
 
-    A text is one if at least two of its lines start with a speaker, as in ``User: …``. `name` is the input of the
-    rubric that has the value.
+    `name` is the input of the rubric that has the value.
 
     Examples
     --------
     >>> value_turns([{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}])
     [('user', 'Is it on?'), ('assistant', 'Yes.')]
-    >>> value_turns("User: Is it on?\nAssistant: Yes.\nIt is."), value_turns("Note: it is on.")
-    ([('User', 'Is it on?'), ('Assistant', 'Yes.\nIt is.')], [])
     """
-    if is_missing(value) or isinstance(value, (bool, int, float)):
-        return []
-    try:
-        shown = _shown(value, name)
-    except InputError:
-        return []
-    if isinstance(shown, list):
-        messages = forms.read_messages(shown)
-        return [] if messages is None else [(heading, text) for _, heading, text in turns(messages)]
-    starts = list(_SPEAKER_LINE.finditer(shown)) if isinstance(shown, str) else []
-    if len(starts) < 2 or shown[: starts[0].start()].strip():
-        return []
-    ends = [start.start() for start in starts[1:]] + [len(shown)]
-    return [(start[1], shown[start.end() : end].strip()) for start, end in zip(starts, ends, strict=True)]
+    shown = _shown(value, name)
+    messages = forms.read_messages(shown) if isinstance(shown, list) else None
+    return [(heading, text) for _, heading, text in turns(messages or [])]
 
 
 def value_text(value: Any, name: str = "") -> str:
@@ -400,18 +387,13 @@ def value_text(value: Any, name: str = "") -> str:
 
     `name` is the input of the rubric that has the value.
     """
-    if is_missing(value) or isinstance(value, (bool, int, float)):
-        return "" if is_missing(value) else str(value)
-    try:
-        shown = _shown(value, name)
-    except InputError:
-        return str(value)
-    if isinstance(shown, list):
-        if (messages := forms.read_messages(shown)) is not None:
-            return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
-        return content_text(shown) if any(map(is_unseen, shown)) else "\n\n".join(map(value_text, shown))
-    if is_unseen(shown):
-        return content_text([shown])
+    if headed := value_turns(value, name):
+        return "\n\n".join(f"{heading}: {text}" for heading, text in headed)
+    shown = _shown(value, name)
+    if isinstance(shown, list) and not any(map(is_unseen, shown)):
+        return "\n\n".join(map(value_text, shown))
+    if isinstance(shown, list) or is_unseen(shown):
+        return content_text(shown if isinstance(shown, list) else [shown])
     return orjson.dumps(shown).decode() if isinstance(shown, dict) else str(shown)
 
 
