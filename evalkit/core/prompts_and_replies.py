@@ -75,10 +75,6 @@ class Message(dict[str, str]):
     def __reduce__(self) -> tuple[type[Message], tuple[str, str]]:
         return Message, (self.role, self.content)
 
-    def __setstate__(self, state: list[str]) -> None:
-        """Open what an evalkit pickled whose messages were no dicts."""
-        dict.update(self, zip(("role", "content"), state, strict=True))
-
 
 def without_system(messages: Sequence[Message]) -> list[Message]:
     """The messages with the system text put before the user's text, for models without a system role."""

@@ -46,7 +46,8 @@ _FORMS = (
           "folder llm_completions, which log_completions=true writes", ("action", "source", "args")),
     _Form("completions of OpenHands", "log['messages'] + [log['response']['choices'][0]['message']]",
           ("messages", "response")),
-    _Form("SWE-agent", "[{**turn, 'tool_call_id': (turn.get('tool_call_ids') or [None])[0]} for turn in log['history']]",
+    _Form("SWE-agent",
+          "[{**turn, 'tool_call_id': (turn.get('tool_call_ids') or [None])[0]} for turn in log['history']]",
           ("trajectory", "history")),
     _Form("steps of smolagents", "[turn for step in log for turn in ([{'role': 'user', 'content': step['task']}] if "
           "'task' in step else [{'role': 'assistant', 'content': step['model_output'], 'tool_calls': "
@@ -98,11 +99,9 @@ def looks_like(value: Any) -> str:
 
 
 def _is_of(form: _Form, mapping: Mapping[str, Any]) -> bool:
-    if form.has and not mapping.keys() >= {*form.has}:
-        return False
-    if form.types and mapping.get("type") not in form.types:
-        return False
-    return not form.starts or any(str(name).startswith(form.starts) for name in mapping)
+    has_type = not form.types or mapping.get("type") in form.types
+    has_start = not form.starts or any(str(name).startswith(form.starts) for name in mapping)
+    return mapping.keys() >= {*form.has} and has_type and has_start
 
 
 def _mappings(value: Any, depth: int) -> Iterator[Mapping[str, Any]]:

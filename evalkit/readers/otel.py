@@ -47,7 +47,7 @@ def _messages(message: Any) -> Iterator[dict[str, Any]]:
 
 
 def _block(block: Any) -> Any:
-    make = _BLOCKS.get(block.get("type")) if isinstance(block, Mapping) else None
+    make = _BLOCKS.get(str(block.get("type"))) if isinstance(block, Mapping) else None
     return block if make is None else make(block)
 
 

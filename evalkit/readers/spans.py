@@ -51,10 +51,9 @@ def spans_by_trace(rows: Iterable[Any]) -> dict[str, list[Span]]:
 
 def _spans(row: Any) -> Iterator[Span]:
     if isinstance(row, Mapping) and isinstance(row.get("resourceSpans"), list):
-        for resource in row["resourceSpans"]:
-            for scope in resource.get("scopeSpans", ()):
-                for span in scope.get("spans", ()):
-                    yield from _spans(span)
+        scopes = [scope for resource in row["resourceSpans"] for scope in resource.get("scopeSpans", ())]
+        for span in [span for scope in scopes for span in scope.get("spans", ())]:
+            yield from _spans(span)
         return
     if not isinstance(row, Mapping) or not isinstance(row.get("attributes"), (Mapping, list)):
         raise InputError(f"a span is an object with attributes, got {row!r:.60}")
@@ -62,8 +61,8 @@ def _spans(row: Any) -> Iterator[Span]:
     if isinstance(attributes, list):
         attributes = {entry["key"]: _value(entry.get("value")) for entry in attributes}
     trace, span, parent = (
-        str(row.get(names[0]) or row.get(names[1]) or context.get(names[1]) or "")
-        for names in (("traceId", "trace_id"), ("spanId", "span_id"), ("parentSpanId", "parent_id"))
+        str(next(filter(None, [*map(row.get, names), context.get(names[1])]), ""))
+        for names in (("traceId", "trace_id"), ("spanId", "span_id"), ("parentSpanId", "parent_id", "parent_span_id"))
     )
     if not trace:
         raise InputError(
@@ -71,7 +70,6 @@ def _spans(row: Any) -> Iterator[Span]:
             "write it as traceId, trace_id or context.trace_id, one for each trace"
         )
     start = str(row.get("startTimeUnixNano") or row.get("start_time") or "")
-    parent = parent or str(row.get("parent_span_id") or "")
     yield Span(trace, (len(start) if start.isdigit() else 0, start), dict(attributes), span, parent)
 
 

@@ -184,7 +184,7 @@ def as_labels(
 def _refuse_other_steps(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str]) -> None:
     """InputError for a label that is no step of its item, where the levels are the steps of each."""
     for criterion in [criterion for criterion in rubric.criteria if criterion.steps_of]:
-        column = inputs.get(criterion.steps_of, criterion.steps_of)
+        column = inputs.get(str(criterion.steps_of), str(criterion.steps_of))
         cells = as_items(items, columns=[column]).set_index("item_id")[column]
         is_step = (labels["criterion"] == criterion.name) & labels["label"].notna()
         rows = labels[is_step & labels["item_id"].isin(cells.index)]

@@ -425,7 +425,8 @@ class PromptBuilder:
             names = tuple(name for name in self.rubric.input_names if name in inputs)
             shown = [
                 {"name": one.name, "description": one.description.strip(), "level": one.level, "steps": one.steps,
-                 "scale": [{"code": code, "text": text} for code, text in zip(one.scale.labels, one.scale.texts)]}
+                 "scale": [{"code": label, "text": text}
+                           for label, text in zip(one.scale.labels, one.scale.texts, strict=True)]}
                 for one in criteria
             ]  # fmt: skip
             about = {"description": self.rubric.description.strip(), "inputs": names, "mode": self.rubric.mode}

@@ -163,15 +163,12 @@ def _kind_at(path: str) -> str | None:
 
 def marks_in(value: Any) -> Iterator[dict[str, str]]:
     """The marks of images and files in a value of `shown_value`, in order."""
-    if isinstance(value, dict):
-        if is_unseen(value):
-            yield value
-            return
-        value = [*value.values()]
-    if isinstance(value, list):
-        for element in value:
-            if isinstance(element, (dict, list)):
-                yield from marks_in(element)
+    if is_unseen(value):
+        yield value
+        return
+    for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(element, (dict, list)):
+            yield from marks_in(element)
 
 
 def unseen(value: Any) -> str | None:

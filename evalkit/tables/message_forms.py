@@ -93,7 +93,8 @@ def read_messages(values: Sequence[Any]) -> list[Message] | None:
     values = [value for value in values if value is not None]
     # contents that are null are not in the mapping
     are_messages = all(
-        _is_message(value) and (value["role"].lower() in _SPEAKERS | _OTHERS or _ACTS & value.keys()) for value in values
+        _is_message(value) and (value["role"].lower() in _SPEAKERS | _OTHERS or _ACTS & value.keys())
+        for value in values
     )
     try:
         return stated_messages(values) if values and are_messages else None
@@ -272,7 +273,7 @@ class _Reader:
 
     def _call(self, call: Any) -> Message:
         kind = call.get("type", "function") if isinstance(call, Mapping) else ""
-        inner = call.get(kind, call) if isinstance(kind, str) and kind else None
+        inner: Any = call.get(kind, call) if isinstance(kind, str) and kind else None
         is_call = isinstance(inner, Mapping) and isinstance(inner.get("name"), str)
         if not is_call or (not {"arguments", "input"} & inner.keys() and inner.keys() - _CALL_FIELDS):
             raise InputError(f"got the call {_brief(call)}")

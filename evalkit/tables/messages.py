@@ -343,13 +343,18 @@ def content_text(parts: Iterable[Any]) -> str:
 def _called(call: Mapping[str, Any]) -> str:
     """The arguments of a call, and what was wrong with them."""
     arguments = call.get("arguments")
-    text, error = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode(), call.get("error")
-    if isinstance(arguments, str) and arguments and not error:
-        try:
-            orjson.loads(arguments)
-        except orjson.JSONDecodeError:
-            error = "invalid JSON"
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    error = call.get("error") or arguments_of(call)[1]
     return f"{text}\n(error: {error})" if error else text
+
+
+def arguments_of(call: Mapping[str, Any]) -> tuple[Any, str]:
+    """The arguments of a call, read if they are JSON; and what is wrong with them, if they are another text."""
+    arguments = call.get("arguments")
+    try:
+        return (orjson.loads(arguments) if isinstance(arguments, str) else arguments), ""
+    except orjson.JSONDecodeError:
+        return arguments, "invalid JSON" if arguments else ""
 
 
 def as_json(value: Any) -> str:

@@ -120,6 +120,5 @@ def refuse_other_step(item: str, label: str, numbers: Sequence[int]) -> None:
 
 
 def _is_step(message: Message) -> bool:
-    if is_result(message) or message in (QUESTION, ANSWER):
-        return False
-    return "name" in message or not is_other(message["role"])
+    is_of_agent = "name" in message or not is_other(message["role"])
+    return is_of_agent and not is_result(message) and message not in (QUESTION, ANSWER)

@@ -41,7 +41,7 @@ def line_for(value: Any) -> tuple[str, str]:
 
 def followed(line: str, log: Any) -> Any:
     """The messages that the line makes, as Python reads it."""
-    made = eval(line.removesuffix(", log being the root run"), {"ek": ek, "json": json, "log": log})  # noqa: S307
+    made = eval(line.removesuffix(", log being the root run"), {"ek": ek, "json": json, "log": log})
     return made["messages"][0] if isinstance(made, pd.DataFrame) else made
 
 

@@ -522,8 +522,8 @@ def _check_images(
     ]
     if detailed and any(judge.provider == "anthropic" and judge.sees_images for judge in spec.judges):
         raise InputError(
-            f"item {listed(detailed)} names the detail of an image, which Anthropic does not know; take `detail` out of "
-            "the image parts, or use judges of openai or decisions"
+            f"item {listed(detailed)} names the detail of an image, which Anthropic does not know; take `detail` out "
+            "of the image parts, or use judges of openai or decisions"
         )
     if with_images and (blind := [judge.name for judge in spec.judges if not judge.sees_images]):
         names = listed([ids[number] for number in sorted(with_images)])

@@ -152,8 +152,10 @@ def test_conversations_are_told_from_other_texts():
     chat = [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}]
     turns = [("user", "Is it on?"), ("assistant", "Yes.")]
     assert value_turns(chat) == value_turns(chat, "conversation") == turns
-    assert [who for who, _ in value_turns("Human: a\n\nAI: b\nmore\nHuman: c")] == ["Human", "AI", "Human"]
-    assert value_turns("**User:** a\n**Assistant:** b") == [("User", "a"), ("Assistant", "b")]
-    for other in (None, 3, "", "User: only one line", "An introduction.\nUser: a\nAssistant: b", ["a", "b"], {"a": 1}):
+    texts = [
+        "Human: a\n\nAI: b\nmore\nHuman: c",
+        "An introduction.\nUser: a\nAssistant: b",
+    ]  # who speaks is not guessed
+    for other in (None, 3, "", "User: only one line", *texts, ["a", "b"], {"a": 1}):
         assert value_turns(other) == [], other
     assert value_turns({"messages": chat}, "conversation") == []  # around the messages stand fields that nothing reads
