@@ -40,12 +40,13 @@ _OUTSIDE = [name for name in os.environ if name.startswith(_FOREIGN) and name !=
 _numbers = count()
 
 
+_LAB = "doors/browser/lab/"
 # xdist hands out whole files in this order, so that no worker is left with a long one at the end.
 _LONG_FILES = (
-    "doors/browser/test_tuner", "faults/test_ray_actors", "doors/test_lighteval", "lighteval/test_inspect_tasks_long",
-    "notebook/tuner/test_tuning_session_long", "doors/browser/test_site", "doors/browser/test_runs_wizard",
+    "faults/test_ray_actors", "doors/test_lighteval", "lighteval/test_inspect_tasks_long",
+    "notebook/tuner/test_tuning_session_long", "doors/browser/test_site",
     "doors/test_packs_end_to_end", "doors/browser/test_exports", "faults/test_runs", "runs/run/test_runner_long",
-    "doors/browser/test_accessibility", "notebook/tuner/test_tuner_controller_long",
+    "notebook/tuner/test_tuner_controller_long",
     "notebook/runs/test_run_wizard_long", "faults/test_calls_processes",
     "runs/registry/test_plugin_sources_long", "runs/registry/test_registry_long",
     "evaluation/suggestions/test_suggesting_long", "engine/calls/test_event_loop_long", "doors/test_pages",
@@ -55,14 +56,29 @@ _LONG_FILES = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the notebooks and the long files first."""
+    """Put what runs in JupyterLab, the notebooks and the long files first."""
     order = {name: at for at, name in enumerate(_LONG_FILES, start=1)}
 
     def place(item: pytest.Item) -> int:
         name = item.path.with_suffix("").as_posix().rpartition("/tests/")[2]
+        if name.startswith(_LAB):
+            return -1
         return 0 if item.path.suffix == ".ipynb" else order.get(name, len(order) + 1)
 
     items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out whole files, and all that runs in JupyterLab to one worker: to start and to load it takes long."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return _LAB if _LAB in file else file
+
+    return Files(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -79,8 +79,7 @@ class Judge:
         Name of the environment variable that contains the API key. A host other than the provider's own gets a key
         only if you set this. The key itself is never stored.
     headers_env
-        Name of the environment variable with further headers of each request, one ``Name: value`` per line, as for a
-        gateway.
+        Name of the environment variable with further headers of each request, one ``Name: value`` per line.
     timeout_s
         Seconds that one call may take.
     price
@@ -99,8 +98,8 @@ class Judge:
         Whether the model is shown images of items (``openai``, ``anthropic``, ``decisions``); None: at the provider's
         own host, models that evalkit knows to take them are. Not in the reply key.
     ask
-        For the provider ``function``: the Python function, or its import path ``module:function``.
-        Not part of the reply key: see `Judge.function`. For a judge of `Judge.client`: the client.
+        For the provider ``function``: the Python function, or its import path ``module:function`` (see
+        `Judge.function`). For a judge of `Judge.client`: the client.
 
     Raises
     ------

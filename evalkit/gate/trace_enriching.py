@@ -1,10 +1,9 @@
-"""Writing judgments into a trace file; every other byte stays the same."""
+"""Writing judgments into a trace file; all else stays the same."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from json.decoder import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from evalkit.gate.judgment import Judgment
 from evalkit.gate.recorded_judgments import RECORDED
 from evalkit.gate.traces import REDACTED
 
-_HIDDEN = json.dumps(REDACTED)
 _SHOWN = ("schema_version", "type", "request_id", "model", "provider", "attempt", "meta")
-_NOTHING = ("null", "{}", "[]")
+_NOTHING: tuple[Any, ...] = (None, {}, [])
 
 
 def stamp_of(path: str | Path) -> tuple[int, int]:
@@ -46,7 +44,8 @@ def enrich(
 ) -> None:
     """Copy a trace file with judgments at ``meta.verdict.judge.<rubric>``; the copy is written whole or not at all.
 
-    Lines without a judgment are copied as they are; in the others every other byte stays the same.
+    Lines without a judgment are copied as they are; the others are written again, with all their fields and
+    digits.
 
     Parameters
     ----------
@@ -87,74 +86,44 @@ def _lines(
 def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> bytes:
     if (not judged and not redact) or not line.strip():
         return line
-    members = _members(line.removeprefix(BOM).decode("utf-8").strip())
-    meta = _members(members.get("meta", "null"))
-    verdict = _members(meta.get("verdict", "null"))
-    judge = _members(verdict.get("judge", "null"))
-    for name, value in (judged or {}).items():
-        judge[name] = orjson.dumps(value.to_dict() if isinstance(value, Judgment) else dict(value)).decode()
+    try:
+        # numbers stay as they are written, however long
+        trace = json.loads(line.removeprefix(BOM), parse_float=orjson.Fragment, parse_int=orjson.Fragment)
+    except ValueError:
+        raise InputError("the file changed while evalkit read it; run the command again") from None
+    meta = trace.get("meta") or {}
+    verdict = meta.get("verdict") or {}
+    judge = (verdict.get("judge") or {}) | {name: _recorded(judgment) for name, judgment in (judged or {}).items()}
     if redact:
-        members = _hidden(members, _SHOWN)
-        inputs = _hidden(_members(meta.get("inputs", "null")), ())
-        meta, verdict = _hidden(meta, ("attempt",)), _hidden(verdict, ())
-        meta |= {"inputs": _joined(inputs)} if inputs else {}
-        judge = {name: _joined(_without_texts(_hidden(_members(text), RECORDED))) for name, text in judge.items()}
-    if judge:
-        verdict["judge"] = _joined(judge)
-    if verdict:
-        meta["verdict"] = _joined(verdict)
-    if meta:
-        members["meta"] = _joined(meta)
-    return (_joined(members) + "\n").encode("utf-8")
+        trace = _hidden(trace, _SHOWN)
+        inputs = {"inputs": _hidden(meta["inputs"], ())} if meta.get("inputs") else {}
+        meta, verdict = _hidden(meta, ()) | inputs, _hidden(verdict, ())
+        judge = {name: _without_texts(_hidden(judgment, RECORDED)) for name, judgment in judge.items()}
+    for members, name, value in ((verdict, "judge", judge), (meta, "verdict", verdict), (trace, "meta", meta)):
+        if value:
+            members[name] = value
+    return orjson.dumps(trace, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _hidden(members: Mapping[str, str], shown: Iterable[str]) -> dict[str, str]:
+def _recorded(judgment: Judgment | Mapping[str, Any]) -> Any:
+    """A judgment as it is in a file."""
+    return orjson.loads(orjson.dumps(judgment.to_dict() if isinstance(judgment, Judgment) else dict(judgment)))
+
+
+def _hidden(members: Mapping[str, Any], shown: Iterable[str]) -> dict[str, Any]:
     """The members, all but the `shown` ones redacted; a context stays a list."""
     return {
-        name: text if name in shown or text in _NOTHING else f"[{_HIDDEN}]" if name == "context" else _HIDDEN
-        for name, text in members.items()
+        name: value if name in shown or value in _NOTHING else [REDACTED] if name == "context" else REDACTED
+        for name, value in members.items()
     }
 
 
-def _without_texts(members: dict[str, str]) -> dict[str, str]:
-    """The members of a recorded judgment, with what judges wrote about each criterion redacted."""
-    if "criteria" not in members:
-        return members
+def _without_texts(judgment: dict[str, Any]) -> dict[str, Any]:
+    """A recorded judgment, with what judges wrote about each criterion redacted."""
     try:
-        criteria = orjson.loads(members["criteria"])
-        for criterion in criteria.values():
+        for criterion in judgment.get("criteria", {}).values():
             for rationale in criterion.get("rationales") or ():
                 rationale["text"] = REDACTED
     except (AttributeError, TypeError):  # of another tool, in another form
-        return {name: text for name, text in members.items() if name != "criteria"}
-    return members | {"criteria": orjson.dumps(criteria).decode()}
-
-
-def _members(text: str) -> dict[str, str]:
-    """The members of a JSON object, each value as its original text, so that numbers keep their digits."""
-    decoder, at, members = json.JSONDecoder(), _skip(text, 1), dict[str, str]()
-    if text == "null":
-        return members
-    if text[:1] != "{":
-        raise InputError("a trace, its meta and its verdict must be JSON objects")
-    try:
-        while text[at] != "}":
-            name, at = decoder.raw_decode(text, at)
-            start = _skip(text, _skip(text, at) + 1)
-            _, end = decoder.raw_decode(text, start)
-            members[name] = text[start:end]
-            at = _skip(text, end)
-            at = _skip(text, at + 1) if text[at] == "," else at
-    except (JSONDecodeError, IndexError):
-        raise InputError("the file changed while evalkit read it; run the command again") from None
-    return members
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-def _joined(members: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {text}" for name, text in members.items()) + "}"
+        return {name: value for name, value in judgment.items() if name != "criteria"}
+    return judgment

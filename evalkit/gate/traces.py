@@ -30,7 +30,7 @@ class _Line(BaseModel):
     type: Literal["verdict.trace"]
     request_id: str | None = None
     prompt: str | None = None
-    context: list[str] | str | None = None
+    context: list[str] | None = None
     response: str | None = None
     text: str | None = None
     model: str | None = None
@@ -52,7 +52,7 @@ class Trace:
         The input and the answer (``response`` or ``text``): NFC with LF line ends, context as a tuple or None. Prompt
         and answer are None in a trace that has only inputs by name.
     attempt
-        Number of a repeat (``attempt``, or ``meta.attempt``), or None.
+        Number of a repeat, or None.
     recorded
         ``meta.verdict.judge``: rubric id -> the judgment as it is in the file.
     extra
@@ -153,19 +153,14 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         lacking = "no prompt" if given.prompt is None else "neither response nor text"
         advice = "add it, or the inputs of its rubric by name under meta.inputs"
         raise InputError(f"{where}: the trace has {lacking}; {advice}")
-    attempt = given.meta.get("attempt", given.attempt)
-    if (attempt is not None and type(attempt) is not int) or given.attempt not in (None, attempt):
-        values = REDACTED if redact else f"{given.attempt!r} (meta.attempt: {attempt!r})"
-        raise InputError(f"{where}: attempt must be one whole number, got {values}")
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):
         raise InputError(
             f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
         )
-    context = [given.context] if isinstance(given.context, str) else given.context
     try:
-        prompt, texts, answer, inputs, own = canonical([given.prompt, context, answer, inputs, given.criteria])
+        prompt, texts, answer, inputs, own = canonical([given.prompt, given.context, answer, inputs, given.criteria])
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
     fields = {"question": ("prompt", prompt), "answer": ("response", answer), "context": ("context", texts)}
@@ -181,7 +176,7 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     extra = (item if isinstance(item, dict) else {}) | ({} if own is None else {"criteria": own})
     return Trace(
         line=number, request_id=given.request_id, prompt=prompt, context=None if texts is None else tuple(texts),
-        answer=answer, attempt=attempt, recorded=recorded, extra=extra or None, model=given.model,
+        answer=answer, attempt=given.attempt, recorded=recorded, extra=extra or None, model=given.model,
         provider=given.provider, own=_own(given.meta) or None, inputs=inputs,
     )  # fmt: skip
 
@@ -198,7 +193,7 @@ def _inputs(value: Any, where: str) -> dict[str, Any] | None:
 
 def _own(meta: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a trace's `meta` that are not evalkit's."""
-    own = {name: value for name, value in meta.items() if name not in ("attempt", "inputs", "item", "verdict")}
+    own = {name: value for name, value in meta.items() if name not in ("inputs", "item", "verdict")}
     verdict = meta.get("verdict")
     others = {name: value for name, value in verdict.items() if name != "judge"} if isinstance(verdict, dict) else {}
     return own | ({"verdict": others} if others else {})

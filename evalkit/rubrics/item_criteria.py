@@ -67,6 +67,10 @@ _ADVICE = (
     f"give a list of texts, or of mappings with {listed(FIELDS)}; other names with fields={{'text': 'title'}} or a "
     "reader, fields='healthbench' (where there is no fields=: inputs={'criteria': {'column': …, 'fields': …}})"
 )
+_OF_LISTS = (
+    "; or pass the list in it, as in [json.loads(cell)['rubrics'] for cell in column], and of several lists one with "
+    "all entries, each with its points and axis"
+)
 _ALIKE = 0.8
 _INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
@@ -147,16 +151,14 @@ class CriteriaForm:
             return cls(**given)
         return cls() if given is None else cls(given)
 
-    def _names_of_theirs(self) -> dict[str, str]:
-        fields = {} if self.fields is None or isinstance(self.fields, str) else self.fields
-        return {theirs: field for field, theirs in fields.items()}
-
     def entries(self, cell: Any) -> list[Any]:
         """The criteria of a cell, unchecked: mappings with `FIELDS`, and whatever nothing read."""
-        value = _value(cell)
-        if isinstance(self.fields, str) and value is not None:
+        value, own_names = _value(cell), dict[str, str]()
+        if isinstance(self.fields, Mapping):
+            own_names = {theirs: field for field, theirs in self.fields.items()}
+        elif self.fields is not None and value is not None:
             value = _read_by(find(self.fields, CRITERIA), renamed(value, {}, self.ignore))
-        return [renamed(entry, self._names_of_theirs(), self.ignore) for entry in _entries(value)]
+        return [renamed(entry, own_names, self.ignore) for entry in _entries(value)]
 
 
 def _read_by(reader: Reader, cell: Any) -> Any:
@@ -260,15 +262,19 @@ def exploded(
     if ids.duplicated().any():
         clash = listed(ids[ids.duplicated()].unique())
         raise InputError(f"two criteria get the same id {clash}: an item's id and a criterion's id contain '#'; rename")
-    columns = pd.DataFrame({"item_id": ids.astype("str"), "of_item": of_item})
     groups = frame["group_id"] if "group_id" in frame else pd.Series([None] * len(frame), dtype=object)
-    columns["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
-    columns["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
-    columns["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
-    columns["sign"] = pd.array(np.where(columns["points"] > 0, "positive", "negative"), dtype="str")
-    columns["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
-    columns["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
-    columns["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
+    weights = np.array([criterion.points for criterion in judged], dtype=np.float64)
+    columns = pd.DataFrame({
+        "item_id": ids.astype("str"),
+        "of_item": of_item,
+        "group_id": groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy(),
+        "requirement": pd.array([criterion.text for criterion in judged], dtype="str"),
+        "points": weights,
+        "sign": pd.array(np.where(weights > 0, "positive", "negative"), dtype="str"),
+        "axis": pd.Series([criterion.axis for criterion in judged], dtype=object),
+        "requires": pd.Series([list(criterion.requires) for criterion in judged], dtype=object),
+        "parent": pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object),
+    })  # fmt: skip
     if any(criterion.scale is not None for criterion in judged):
         columns["scale"] = pd.Series([criterion.scale for criterion in judged], dtype=object)
     return pd.concat([columns, repeated], axis=1)
@@ -291,15 +297,13 @@ def with_rows(
     columns, column = {*map(str, frame.columns)}, inputs.get(REQUIREMENT, REQUIREMENT)
     if OWN_CRITERIA in inputs and REQUIREMENT in inputs:
         raise InputError("inputs= maps 'criteria' (all of an item) and 'requirement' (one of a row); keep one of them")
-    form = CriteriaForm.of(inputs.get(OWN_CRITERIA))
-    read = {*rubric.input_names, *(column for column in inputs.values() if isinstance(column, str))}
-    if OWN_CRITERIA in inputs and "of_item" not in columns and len(frame):
-        return exploded(items, form, item_id, read), None
-    if column in columns:
+    is_named = OWN_CRITERIA in inputs and "of_item" not in columns and len(frame) > 0
+    if column in columns and not is_named:
         refuse_lists(frame[column], f"the column {column!r}", column)
-    if column in columns or REQUIREMENT in inputs or OWN_CRITERIA not in columns:
+    if not is_named and (column in columns or REQUIREMENT in inputs or OWN_CRITERIA not in columns):
         return items, item_id
-    return exploded(items, form, item_id, read), None
+    read = {*rubric.input_names, *(column for column in inputs.values() if isinstance(column, str))}
+    return exploded(items, CriteriaForm.of(inputs.get(OWN_CRITERIA)), item_id, read), None
 
 
 def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inputs") -> None:
@@ -312,12 +316,7 @@ def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inpu
 
 
 def _is_several(cell: Any) -> bool:
-    if not isinstance(cell, str):
-        return _is_list(cell)
-    try:
-        return _SEVERAL.match(cell) is not None or (cell.lstrip()[:1] in ("[", "(", "{") and _is_list(_read(cell)))
-    except (ValueError, RecursionError) as problem:
-        return isinstance(problem, DuplicateKeyError)
+    return _is_list(_from_text(cell)) or (isinstance(cell, str) and _SEVERAL.match(cell) is not None)
 
 
 def _is_list(value: Any) -> bool:
@@ -397,19 +396,18 @@ def _numbers(cell: Any) -> list[Any]:
 
 
 def _from_text(cell: Any) -> Any:
-    """The list or mapping that a text is, or else the cell."""
+    """The list or mapping that a text is, or else the cell; an empty mapping for one that has a key twice."""
     if not isinstance(cell, str) or cell.lstrip()[:1] not in ("[", "(", "{"):
         return cell
     try:
         return _read(cell)
-    except (ValueError, RecursionError):
-        return cell
+    except (ValueError, RecursionError) as problem:
+        return {} if isinstance(problem, DuplicateKeyError) else cell
 
 
 def own_scale(cell: Any) -> Scale:
     """The scale of a criterion, also after a CSV file; ConfigError or RubricError if it is none."""
-    values = list_in(cell) if isinstance(cell, str) else cell.tolist() if isinstance(cell, np.ndarray) else cell
-    return scale_of(cell if values is None else values)
+    return scale_of(cell.tolist() if isinstance(cell, np.ndarray) else _from_text(cell))
 
 
 def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]) -> None:
@@ -542,7 +540,7 @@ def _entries(value: Any) -> list[Any]:
     if odd := [name for name, text in filled.items() if not isinstance(text, str) or name in FIELDS]:
         raise InputError(
             f"its criteria are a mapping, but not from ids to texts: {odd[0]!r} is {str(filled[odd[0]])[:40]!r} (keys: "
-            f"{listed(filled)}); {_ADVICE}"
+            f"{listed(filled)}); {_ADVICE}{_OF_LISTS if any(isinstance(filled[name], list) for name in odd) else ''}"
         )
     return [{"id": name, "text": text} for name, text in filled.items()]
 
@@ -584,10 +582,12 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
     fields = {name: value for name, value in members.items() if name == "points" or not _is_empty(value)}
     where = f"criterion {id_text(fields['id'])}" if "id" in fields else f"criterion {number}"
     if unread := [name for name in fields if name not in FIELDS]:
-        first = f"{unread[0]!r} ({str(fields[unread[0]])[:40]!r})"
+        nested = next((name for name in unread if isinstance(fields[name], Mapping)), None)
         raise InputError(
-            f"{where} has fields that nothing reads: {', '.join([first, *map(repr, unread[1:])])}; {_ADVICE}; leave "
-            f"out what does not count, as in ignore={[*map(str, unread)]}"
+            f"{where} has fields that nothing reads: "
+            f"{', '.join(f'{name!r} ({str(fields[name])[:40]!r})' for name in unread)}; {_ADVICE}; leave out what does "
+            f"not count with ignore={[*map(str, unread)] if 'text' in fields else '[…]'}"
+            + (f"; {nested!r} has fields of its own: put what counts of them beside the text" if nested else "")
         )
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -629,20 +629,21 @@ def _points(value: Any, where: str) -> float:
     except ValueError:
         points = math.nan
     if not 1e-9 <= abs(points) <= 1e9:
-        raise InputError(f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9)")
+        raise InputError(
+            f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9); write "
+            "numbers in place of words, or leave the field out with ignore=[…]"
+        )
     return points
 
 
 def _texts(value: Any, where: str) -> list[str]:
-    if is_missing(value):
-        return []
-    if isinstance(value, str) and (several := list_in(value)) is not None:
-        value = several
-    if isinstance(value, (str, int, float)):
-        value = [value]
-    if not isinstance(value, (Sequence, np.ndarray)):
-        raise InputError(f"{where}: requires is a list of ids, not {type(value).__name__}")
-    return [text for element in value if not is_missing(element) and (text := id_text(element).strip())]
+    ids = _listed(_from_text(value))
+    if not (is_missing(ids) or isinstance(ids, (list, str, int, float, np.generic))):
+        raise InputError(f"{where}: requires is a list of ids, not {type(ids).__name__}")
+    texts = [
+        id_text(element).strip() for element in (ids if isinstance(ids, list) else [ids]) if not is_missing(element)
+    ]
+    return [*filter(None, texts)]
 
 
 def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:

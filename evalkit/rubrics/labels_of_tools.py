@@ -283,14 +283,9 @@ def _standing(lines: list[_Row]) -> _Row:
 
 
 def write_label_studio(
-    path: str | Path,
-    items: ItemsLike,
-    rubric: RubricLike,
-    *,
-    labels: pd.DataFrame | None = None,
-    votes: pd.DataFrame | None = None,
+    path: str | Path, items: ItemsLike, rubric: RubricLike, *, labels: pd.DataFrame | None = None
 ) -> str:
-    """Write items as tasks that Label Studio imports, with labels as annotations and votes of judges as predictions.
+    """Write items as tasks that Label Studio imports, with labels as annotations.
 
     Label Studio takes only its own users as authors, so imported annotations are of the user who imports. The name of
     the person is noted in each result, where `load_labels` finds it.
@@ -303,8 +298,6 @@ def write_label_studio(
         As for `judge`.
     labels
         A labels table.
-    votes
-        A table of `vote`.
 
     Returns
     -------
@@ -334,35 +327,32 @@ def write_label_studio(
         for name, value in item.items():
             if value is not None:
                 texts[name] = value if isinstance(value, str) else canonical_json(value).decode()
-        tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
+        tasks[item["item_id"]] = {"data": texts, "annotations": {}}
     lost = 0
-    for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
-        for row in [] if table is None else records(table):
-            name = row["criterion"]
-            label = None if name not in scales.names else _offered(row, kind, scales.criterion(name), numbers)
-            is_person = row.get("source") != "adjudicated"  # a lead's decision is no third person
-            lost += label is None and row["label"] is not None and name in scales.names and is_person
-            if label is not None and row["item_id"] in tasks and is_person:
-                start: _Row = {"result": []} | ({"model_version": row[author]} if kind == "predictions" else {})
-                results = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
+    for row in [] if labels is None else records(labels):
+        name, person = row["criterion"], row["annotator"]
+        if name in scales.names and row.get("source") != "adjudicated":  # a lead's decision is no third person
+            label = _offered(row["label"], scales.criterion(name), is_number=name in numbers)
+            lost += label is None and row["label"] is not None
+            if label is not None and row["item_id"] in tasks:
+                results = tasks[row["item_id"]]["annotations"].setdefault(person, {"result": []})["result"]
                 control, value = ("number", label) if name in numbers else ("choices", [label])
-                head = {"id": f"{kind}-{len(results)}", "from_name": name, "to_name": shown_input, "type": control}
-                results.append(head | {"value": {control: value}, "meta": {author: row[author]}})
+                head = {"id": f"annotations-{len(results)}", "from_name": name, "to_name": shown_input, "type": control}
+                results.append(head | {"value": {control: value}, "meta": {"annotator": person}})
     if lost:
         warnings.warn(f"{counted(lost, 'label')} on no level, such as true, not written", EvalkitWarning, stacklevel=2)
-    kinds = ("annotations", "predictions")
-    rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
+    rows = [task | {"annotations": [*task["annotations"].values()]} for task in tasks.values()]
     write_frame(pd.DataFrame(rows), path)
     parts = [f'<Header value="{name}"/><Text name="{name_of[name]}" value="${name}"/>' for name in names]
     controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
 
 
-def _offered(row: _Row, kind: str, criterion: Criterion, numbers: set[str]) -> Any:
+def _offered(label: Any, criterion: Criterion, *, is_number: bool) -> Any:
     """A label as the control stores it: a number, or the code of a level; None for what the control does not offer."""
-    scale, label = criterion.scale, row["label"]
-    if criterion.name in numbers:  # the label of a judge's number is the nearest code
-        return number(row["score"] if kind == "predictions" and "score" in row else label)
+    scale = criterion.scale
+    if is_number:
+        return number(label)
     if label is None:
         return None
     code = scale.by_value(label)

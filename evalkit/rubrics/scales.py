@@ -111,6 +111,10 @@ class Scale(Mapping[Code, str]):
     pass_at: int | float | None = None
     pass_if: tuple[Code, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.codes, tuple):
+            raise RubricError(f"Scale takes its codes as a tuple, not {self.codes!r}; use Scale.of(…)")
+
     @classmethod
     def of(
         cls,

@@ -56,29 +56,22 @@ def vote(
     Parameters
     ----------
     judgments
-        The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
-        ``not_asked`` are left out: they are no sample. A plain table needs `item_id`, `judge`, and `score` or `label`
-        (and `sample`, `criterion` if there are several).
+        The table of `judge`, rows in any order. Rows with error ``not_asked`` are no sample. A plain table needs
+        `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` if there are several).
     method
-        What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
-        modal code. Nominal criteria always use the majority. Or your own function, such as ``max`` or
-        ``np.median``: it is called for each vote with the scores of the scored samples (a Series; labels on
-        nominal scales), and also with ``weights=`` if it has a parameter of that name. It returns a number on
-        the scale, a label, NA, or ``(score, passed)``; the verdict stays that of the samples unless it gives one.
+        What `score` is: ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the modal code (always
+        of nominal criteria). Or your own function (``max``): called with the scores of a vote (a Series; labels on
+        nominal scales), and `weights=` if it has this parameter; it returns a number on the scale, a label, NA, or
+        ``(score, passed)``.
     ties
-        ``na`` (default): a tie has no label (and, under ``majority``, no score). To reproduce published
-        studies: ``low`` takes the lowest of the tied codes, ``mean`` makes `score` their mean. Nominal
-        codes have no order, so their ties stay NA (pairwise scores can take ``mean``).
+        ``na`` (default): a tie has no label (and, under ``majority``, no score). ``low``: the lowest of the tied codes,
+        ``mean``: `score` is their mean; nominal ties stay NA (pairwise scores can take ``mean``).
     unscored
-        ``drop`` (default) leaves unscored samples out of `score` and `label`; a number counts each of
-        them as that code, even one off the scale (published studies took 0).
+        ``drop`` (default) leaves unscored samples out of `score` and `label`; a number counts each as that code.
     min_self_agreement
-        A judge that agrees less than this with itself (0-1, `self_agreement`) gives no vote: score, label
-        and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
-        than two to compare. None (default) takes every vote.
+        A judge that agrees less than this with itself (0-1) gives no vote: `reason` is ``low_agreement``.
     pass_prob_at
-        A cut, as `pass_threshold` finds it: `passed` is whether the mean `pass_prob` is at least so large. At .5, a
-        mean of .5 is a tie. Only for judges that state `pass_prob`.
+        A cut, as `pass_threshold` finds it: `passed` is whether the mean `pass_prob` reaches it (a tie at .5).
     scale
         What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
         codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
@@ -86,40 +79,21 @@ def vote(
     Returns
     -------
     DataFrame
-        The votes table, keyed by `rubric, rubric_version, item_id, criterion, judge` in order of first
-        appearance:
+        The votes table, keyed by `rubric, rubric_version, item_id, criterion, judge` in order of first appearance:
 
-        - `score` in rubric units, `score_norm` 0-1 (1 is good; a mean of ordinal codes assumes equal
-          steps; nominal: 1 or 0 by the pass rule);
-        - `label`: the modal code (``majority``), else the code nearest to `score`; NA if two are equal;
-        - `passed`: True if more than half of all k samples passed, False if more than half failed, else
-          NA; unscored samples count in k and on neither side; NA without a pass rule;
-        - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more than half;
-          under a cut, half of them or more), ``one_order``, ``own_rule`` (your function gave NA), that the scale is not
-          known (of a plain table without `scale`: `score_norm` and `passed` are NA), or the samples' most frequent
-          error when none was scored;
-        - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
-          k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
-          unbiased in k); NA under two. Both compare `passed` if there is a pass rule, else the code;
-        - `n_samples` (k), `n_scored`, `tied` (label or verdict), `weight`, `level`, `scale`;
-        - `order_flip` (pairwise only): do the majority labels of the two orders differ? NA if one has none;
-        - `method`: what was used (nominal criteria: ``majority``; the name of your function); `options`: what else,
-          as in ``ties=low unscored=0`` or ``own=module:name``; NA if nothing;
-        - `tied_labels`: if two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
-          (it counts in `n_scored`) without one label;
-        - `score_sd`, if the judgments have it: the standard deviation of the judge's score if it were drawn once, in
-          rubric units: within the distributions and between the samples. NA unless each scored sample has one; then
-          `self_agreement` is NA, since such samples are no draws;
-        - `pass_prob`, if the judgments have it: its mean over the scored samples; NA if one of them has none;
-        - `repaired`, if the judgments have it: whether a sample of the vote got its score by a repair (see `judge`);
-        - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first; a tie is half.
-          NA where the judge did not see both orders, since it cannot be told from the answers then.
-
-        Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded into one vote;
-        score 1 for A, 0 for B, .5 for a tie. Each order counts half, however many of its samples were read. Where a
-        judge was asked in both orders and one of them was not read, the vote is unscored (``one_order``). Judgments in
-        one order alone, in one for each item, or in none that is known, are counted as they are. `score_ab` and
-        `score_ba` are the mean scores in the two orders.
+        - `score` in rubric units, `score_norm` 0-1 (1 is good); `label`: the modal code (``majority``), else the one
+          nearest to `score`, NA if two are equal, which `tied_labels` lists (JSON); `tied` (label or verdict);
+        - `passed`: True if more than half of all k samples passed, False if more than half failed, else NA;
+        - `reason` why something is NA: ``tied``, ``no_majority``, ``one_order``, ``low_agreement``, ``own_rule``, that
+          the scale is not known, or the samples' most frequent error;
+        - `agreement` 0-1: the largest group of samples that agree, as a share of k; `self_agreement` 0-1: the share of
+          pairs of scored samples that agree (Fleiss 1971, P_i). Of `passed` if there is a pass rule, else of the code;
+        - `n_samples` (k), `n_scored`, `weight`, `level`, `scale`; `method` that was used, and its `options`;
+        - if the judgments have it: `score_sd`, of one draw of the judge's score, in rubric units; `pass_prob`, its mean
+          over the scored samples; `repaired`, whether a sample was scored by a repair (see `judge`);
+        - pairwise, labels are mapped back to the items (score 1 for A, 0 for B, .5 for a tie), and each order counts
+          half; an order that was not read leaves the vote unscored. `order_flip`: do the orders' labels differ?
+          `score_ab`, `score_ba`: their means; `first_rate` 0-1: share for the answer shown first, a tie being half.
 
     Raises
     ------
@@ -127,20 +101,13 @@ def vote(
         When columns are missing, a judgment is in the table twice, one is neither scored nor in error, or a score or
         label is not on its scale.
     ConfigError
-        For an unknown option; for a function of your own that raises an exception, or gives what is no answer on the
-        scale: the message names the item, criterion and judge.
+        For an unknown option, or a function of your own that raises, or gives what is no answer on the scale.
 
     Examples
     --------
-    >>> judgments = schemas.table("judgments", {
-    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
-    ...     "judge": ["j"] * 3, "sample": [0, 1, 2], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
-    ...     "passed": [True, True, False], "level": ["ordinal"] * 3,
-    ...     "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
-    >>> vote(judgments)[["score", "label", "passed", "self_agreement"]].round(3).values.tolist()
-    [[1.667, '2', True, 0.333]]
-    >>> vote(judgments, method=min)[["score", "label", "passed", "method"]].values.tolist()
-    [[1.0, '1', True, 'min']]
+    >>> judgments = pd.DataFrame({"item_id": "i", "judge": "j", "sample": [0, 1, 2], "score": [2, 2, 1]})
+    >>> vote(judgments, scale=[0, 1, 2])[["score", "label", "self_agreement"]].round(3).values.tolist()
+    [[1.667, '2', 0.333]]
     """
     rule = checked_rule("method", method, VOTE_RULES)
     _check_options(ties, unscored, min_self_agreement, pass_prob_at)

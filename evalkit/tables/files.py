@@ -195,13 +195,12 @@ class FilePart:
 
     def _read_parquet(self, path: Path) -> pd.DataFrame:
         with _parquet(path) as parquet, path.open("rb") as stream:
-            file, groups, before, end = parquet.ParquetFile(stream), list[int](), 0, 0
-            for group in range(file.num_row_groups):
-                start, end = end, end + file.metadata.row_group(group).num_rows
-                if start < self.first + self.n_rows and end > self.first:
-                    before = before if groups else start
-                    groups.append(group)
-            return pd.DataFrame(file.read_row_groups(groups).slice(self.first - before, self.n_rows).to_pandas())
+            file = parquet.ParquetFile(stream)
+            ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
+            first, last = np.searchsorted(ends, [self.first, self.first + self.n_rows - 1], side="right")
+            table = file.read_row_groups([*range(first, last + 1)])
+            before = int(ends[first - 1]) if first else 0
+            return pd.DataFrame(table.slice(self.first - before, self.n_rows).to_pandas())
 
 
 def _some(lines: Iterable[bytes], n: int) -> Iterator[bytes]:
@@ -232,18 +231,15 @@ def parts_of_file(path: str | Path, n_rows: int) -> Iterator[FilePart]:
         return
     if path.suffix not in (".jsonl", ".ndjson"):
         raise InputError(f"{path} cannot be read in parts; allowed endings: .jsonl, .ndjson, .parquet")
-    first = n = begin = 0
-    line = number = 1
+    first = n = begin = start = 0
+    line = 1
     with path.open("rb") as file:
-        start = 0
-        for text in file:
-            if n == 0:
-                begin, line = start, number
+        for number, text in enumerate(file, start=1):
             n += bool(text.removeprefix(BOM).strip())
-            start, number = start + len(text), number + 1
+            start += len(text)
             if n == n_rows:
                 yield FilePart(str(path), first, n, begin, line)
-                first, n = first + n, 0
+                first, n, begin, line = first + n, 0, start, number + 1
     if n:
         yield FilePart(str(path), first, n, begin, line)
 

@@ -147,11 +147,9 @@ def test_a_time_out_of_half_of_the_calls(here: Path, judge: JudgeServer) -> None
     ("old", "new", "said"),
     [
         ("faithfulness", "faithfullness", "eval.yaml, line 5, test 'refund', faithfullness"),
-        ("version: v1", "version: v77", "v77"),
-        ("samples: 3", "judge: opanai", "unknown judge 'opanai'"),
+        ("version: v1", "version: v77", "v77"), ("samples: 3", "judge: opanai", "unknown judge 'opanai'"),
         ("min_score", "min_scor", "eval.yaml, line 5: unknown key 'tests[0].expected[0].min_scor'; did you mean"),
-        ("tests:", "tests: [", "eval.yaml, line"),
-        ("0.85", "1.85", "line 5"),
+        ("tests:", "tests: [", "eval.yaml, line"), ("0.85", "1.85", "line 5"),
     ],
     ids=["rubric", "version", "judge", "key", "yaml", "range"],
 )  # fmt: skip

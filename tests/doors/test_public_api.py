@@ -31,6 +31,7 @@ def test_every_public_name_has_a_docstring_and_its_package_a_page_of_the_referen
             if inspect.isclass(value) or inspect.isroutine(value):
                 assert (value.__doc__ or "").strip(), f"{package}.{name} has no docstring"
                 assert not (value.__doc__ or "").startswith(f"{name}("), f"{package}.{name}: a dataclass's own words"
+                assert len((value.__doc__ or "").splitlines()) <= 60, f"the docstring of {package}.{name} is long"
 
 
 def test_every_function_and_class_of_the_root_shows_an_example() -> None:

@@ -24,7 +24,6 @@ from evalkit.engine.batches import ticket_in_progress
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
-from evalkit.lighteval.metrics import _judges_used
 from evalkit.rubrics import Profile
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
 from evalkit.rubrics.prompt_builder import load_template
@@ -405,7 +404,10 @@ def test_every_door_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert logged == {("together@v1", True), ("default@v1", False)}
 
 
+@pytest.mark.long
 def test_templates_are_those_that_made_the_prompts() -> None:
+    from evalkit.lighteval.metrics import _judges_used  # LightEval takes seconds to load
+
     example = {"inputs": {"answer": "Yes."}, "label": 2}
     shown = RUBRIC.criterion("clear").model_copy(update={"examples": (example,)})
     mixed = ek.Rubric(id="mixed", inputs=["answer"], criteria=[shown, *RUBRIC.criteria[1:]])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from evalkit.errors import ConfigError
@@ -122,7 +122,13 @@ ANNOTATIONS = [
     "contentMediaType", "contentSchema", "minContains", "maxContains", "then", "else", "nullable", "discriminator",
     "name", "xml", "externalDocs", "strict", "order", "enumNames", "meta", "x-typ",
 ]  # fmt: skip
-KNOWN = frozenset(jsonschema.Draft202012Validator.VALIDATORS)
+
+
+@cache
+def known() -> frozenset[str]:
+    import jsonschema  # takes seconds to load
+
+    return frozenset(jsonschema.Draft202012Validator.VALIDATORS)
 
 
 def notes_on(schema: dict[str, Any]) -> list[str]:
@@ -196,8 +202,8 @@ def test_a_misspelt_word_is_named(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf", "prefixItems"])
 def test_words_are_read_in_lists_of_schemas_and_not_in_lists_of_values(word: str) -> None:
-    assert unknown_words({word: [{}, {"requird": ["a"]}]}, KNOWN) == ["'requird' (did you mean 'required'?)"]
-    assert unknown_words({"enum": [{"requird": 1}], "required": ["requird"], "const": {"requird": 1}}, KNOWN) == []
+    assert unknown_words({word: [{}, {"requird": ["a"]}]}, known()) == ["'requird' (did you mean 'required'?)"]
+    assert unknown_words({"enum": [{"requird": 1}], "required": ["requird"], "const": {"requird": 1}}, known()) == []
 
 
 @pytest.mark.parametrize(
@@ -211,10 +217,12 @@ def test_words_are_read_in_lists_of_schemas_and_not_in_lists_of_values(word: str
     ],
 )
 def test_words_are_read_in_schemas_within_schemas_and_names_are_no_words(wrap: Any) -> None:
-    assert unknown_words(wrap({"minlenght": 3}), KNOWN) == ["'minlenght' (did you mean 'minLength'?)"]
+    assert unknown_words(wrap({"minlenght": 3}), known()) == ["'minlenght' (did you mean 'minLength'?)"]
 
 
 def test_words_of_the_standard_and_of_extensions_are_not_misspelt() -> None:
+    import jsonschema
+
     schema = dict.fromkeys(ANNOTATIONS)
     for draft in (jsonschema.Draft202012Validator, jsonschema.Draft7Validator, jsonschema.Draft4Validator):
         assert unknown_words(schema, frozenset(draft.VALIDATORS)) == []

@@ -124,7 +124,7 @@ def _of_meta(**changes: Any) -> dict[str, Any]:
     ("change", "tests"),
     [
         (lambda one: one | {"prompt": [f"{PLANTED}-list"]}, None),
-        (lambda one: one | {"meta": {"attempt": f"{PLANTED}-attempt"}}, None),
+        (lambda one: one | {"attempt": f"{PLANTED}-attempt"}, None),
         (lambda one: one | {"meta": _of_meta(rationale=[f"{PLANTED}-list"])}, None),
         (lambda one: one, [{"id": "a", "expected": {"type": "faithfulness", "samples": f"{PLANTED}-samples"}}]),
         (lambda one: one, [{"id": "a", "expected": {"type": "regex", "pattern": f"({PLANTED}-open"}}]),

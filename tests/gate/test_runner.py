@@ -152,7 +152,7 @@ def test_the_page_lists_repeats_below_their_metric() -> None:
     assert [line.split()[:2] for line in text[:3]] == [["fail", "t:"], ["the", "judge:"], ["error", "u:"]]
 
 
-def test_enrichment_keeps_every_byte_that_is_not_its_own(tmp_path: Path) -> None:
+def test_enrichment_keeps_every_digit_that_is_not_its_own(tmp_path: Path) -> None:
     odd = '{"n": 1.10, "big": 123456789012345678901234567890, "e": 1e400, "u": "\\u00e9", "verdict": {"mine": [1]}}'
     line = (
         '{"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "response": "30", "meta": '
@@ -162,8 +162,8 @@ def test_enrichment_keeps_every_byte_that_is_not_its_own(tmp_path: Path) -> None
     path.write_text(text, encoding="utf-8")
     enrich(path, path, {1: {"r": {"score": 1.0}}})
     first, blank, last = path.read_text(encoding="utf-8").splitlines()
-    assert '"n": 1.10, "big": 123456789012345678901234567890, "e": 1e400, "u": "\\u00e9"' in first.replace("  ", " ")
-    assert '"mine": [1]' in first
+    assert '"n":1.10,"big":123456789012345678901234567890,"e":1e400,"u":"é"' in first
+    assert '"mine":[1]' in first
     assert json.loads(first)["meta"]["verdict"]["judge"] == {"r": {"score": 1.0}}
     assert (blank, last) == ("", text.splitlines()[2])
     assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]

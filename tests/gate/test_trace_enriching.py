@@ -15,8 +15,8 @@ from evalkit.gate.trace_enriching import stamp_of
 RECORD = {"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True], "rationale": "secret"}
 LINE: dict[str, Any] = {
     "schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "secret", "context": ["secret"],
-    "response": "secret", "tools": [], "user": {"name": "secret"}, "model": "m",
-    "meta": {"attempt": 2, "mine": "secret", "verdict": {"note": "secret", "judge": {"q": RECORD}}},
+    "response": "secret", "tools": [], "user": {"name": "secret"}, "model": "m", "attempt": 2,
+    "meta": {"mine": "secret", "verdict": {"note": "secret", "judge": {"q": RECORD}}},
 }  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def test_each_member_is_kept_or_hidden(tmp_path: Path, separators: tuple[str, st
     judges = {"judge": {"q": RECORD | {"rationale": hidden}, "r": {"score": 0.5, "rationale": hidden}}}
     assert json.loads(target.read_text()) == LINE | {
         "prompt": hidden, "context": [hidden], "response": hidden, "user": hidden,
-        "meta": {"attempt": 2, "mine": hidden, "verdict": {"note": hidden} | judges},
+        "meta": {"mine": hidden, "verdict": {"note": hidden} | judges},
     }  # fmt: skip
 
 

@@ -298,13 +298,9 @@ def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(
     candidate = Candidate()
     with judge_server(faults=candidate) as server:
         words = [
-            "openai/gpt-4o",
-            "blue,likely,several@k=1@n=2,broken,mixed|2",
-            "--custom-tasks",
-            "tasks.py",
-            "--log-dir",
+            "openai/gpt-4o", "blue,likely,several@k=1@n=2,broken,mixed|2", "--custom-tasks", "tasks.py", "--log-dir",
             "l",
-        ]
+        ]  # fmt: skip
         _, said = run(warm_lighteval, folder, server.url, *words, code=2)
         assert "Traceback" not in said
         for part in (

@@ -39,12 +39,8 @@ def bound(**plugins: object) -> TaskBindings:
 def test_evalkits_own_tasks_are_there_and_have_names_of_their_own():
     names = [task.name for task in plugin.gather(TaskBindings({}))]
     assert {
-        "conversation_helpfulness",
-        "instruction_following_judged",
-        "safety_guardrail",
-        "grounded_qa",
-        "tool_use",
-    } <= set(names)
+        "conversation_helpfulness", "instruction_following_judged", "safety_guardrail", "grounded_qa", "tool_use",
+    } <= set(names)  # fmt: skip
     assert {"pollux:easy", "pollux:medium", "pollux:hard"} <= set(names)
     assert len(names) == len(set(names))
 

@@ -108,7 +108,7 @@ WRONG = [
     ({"rubrics": {"a": "x"}}, "not from ids to texts"),
     ([{"text": "x", "sub_tasks": [{"text": "y"}]}], "nothing reads: 'sub_tasks'"),
     ([{"text": "x", "children": ["y"]}], "nothing reads: 'children'"),
-    ([{"title": "x", "weight": 3}], "'title' \\('x'\\), 'weight'.*ignore=\\['title', 'weight'\\]"),
+    ([{"title": "x", "weight": 3}], "'title' \\('x'\\), 'weight' \\('3'\\); .*ignore="),
     ([{"Text": "x"}], "nothing reads: 'Text'"),
     ([{"text": "x", "axis": ["a", "b"]}], "axis .*give a text"),
     ([{"text": "x", "id": {"a": 1}}], "id .*give a text"),

@@ -185,9 +185,8 @@ def test_what_is_written_for_label_studio_comes_back(tmp_path: Path) -> None:
         truth = {(item, what, who): label for item, who in pairs for what, label in draw(rng).items()}
         keys = ["item_id", "criterion", "annotator"]
         labels = pd.DataFrame([dict(zip(keys, key, strict=True)) | {"label": label} for key, label in truth.items()])
-        votes = labels.rename(columns={"annotator": "judge"}).assign(judge="fake:strict")
         path = tmp_path / "tasks.json"
-        interface = write_label_studio(path, items, RUBRIC, labels=labels, votes=votes)
+        interface = write_label_studio(path, items, RUBRIC, labels=labels)
         assert read(path, rubric=RUBRIC) == truth, seed
         tasks = json.loads(path.read_bytes())
         # as Label Studio's importer: own ids, the importing user as author, unknown fields of the annotation dropped
@@ -199,8 +198,7 @@ def test_what_is_written_for_label_studio_comes_back(tmp_path: Path) -> None:
         objects = {one.get("name"): one.get("value", "")[1:] for one in ET.fromstring(interface).iter("Text")}
         for task in tasks:
             assert {*objects.values()} <= {*task["data"]}
-            assert len(task["predictions"]) == 1 or not truth
-            for one in [*task["annotations"], *task["predictions"]]:
+            for one in task["annotations"]:
                 for found in one["result"]:
                     offered = {choice.get("alias") for choice in controls[found["from_name"]]}
                     assert found["to_name"] in objects
@@ -330,13 +328,9 @@ def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
               {"name": "n", "level": "interval", "scale": {0: "none", 10: "all"}}]  # fmt: skip
     rubric = ek.Rubric(id="r", inputs=["answer"], criteria=scales)
     given = [
-        ("c", "true", "1"),
-        ("c", "no", "0"),
-        ("c", "1.0", "1"),
-        ("d", "yes", "2"),
-        ("d", "false", None),
+        ("c", "true", "1"), ("c", "no", "0"), ("c", "1.0", "1"), ("d", "yes", "2"), ("d", "false", None),
         ("n", "3.5", 3.5),
-    ]
+    ]  # fmt: skip
     for name, label, code in given:
         row = {"item_id": "a", "criterion": name, "annotator": "Ana", "label": label}
         with warnings.catch_warnings(record=True) as told:
@@ -349,10 +343,6 @@ def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
         kind = "number" if name == "n" else "choices"
         assert written == ([] if code is None else [{kind: code if name == "n" else [code]}]), label
         assert [str(one.message) for one in told] == ["1 label on no level, such as true, not written"] * (code is None)
-    votes = pd.DataFrame([{"item_id": "a", "criterion": "n", "judge": "j", "label": "0", "score": 3.0}])
-    write_label_studio(tmp_path / "t.json", [{"item_id": "a", "answer": "x"}], rubric, votes=votes)
-    (task,) = json.loads((tmp_path / "t.json").read_text())
-    assert [one["value"] for one in task["predictions"][0]["result"]] == [{"number": 3}]
 
 
 LINE = {

@@ -373,17 +373,11 @@ class TestDiff:
             ],
         )
         assert old.diff(new).splitlines() == [
-            "description is nothing instead of 'old'",
-            "inputs is answer instead of question?, answer",
-            "layout is 'item_first' instead of 'rubric_first'",
-            "pass_at is 0.0 instead of nothing",
-            "criterion 'two' is gone",
-            "criterion 'three' is new",
-            "one: steps is s instead of nothing",
-            "one: level 2 is gone",
-            "one: level 1 reads 'half' instead of 'partly'",
-            "one: level 3 is new: 'more'",
+            "description is nothing instead of 'old'", "inputs is answer instead of question?, answer",
+            "layout is 'item_first' instead of 'rubric_first'", "pass_at is 0.0 instead of nothing",
+            "criterion 'two' is gone", "criterion 'three' is new", "one: steps is s instead of nothing",
+            "one: level 2 is gone", "one: level 1 reads 'half' instead of 'partly'", "one: level 3 is new: 'more'",
             "one: pass_at is nothing instead of 2 (verdicts change, replies stay valid)",
             "one: pass_if is 1, 3 instead of nothing (verdicts change, replies stay valid)",
             "one: weight is 0.5 instead of 1.0 (verdicts change, replies stay valid)",
-        ]
+        ]  # fmt: skip

@@ -249,14 +249,11 @@ class TestLookUp:
             ("nothing", r"rubric 'nothing' not found; available: .*'faithfulness'.*with EVALKIT_RUBRICS"),
             ("faithfulness@v99", "'faithfulness' has no version v99; available: v1"),
             ("Faithfulness", "invalid rubric name 'Faithfulness': expected an id, id@version"),
-            ("faithfulness@1", "invalid rubric name"),
-            ("../faithfulness", "invalid rubric name"),
-            ("templates", "rubric 'templates' not found"),
-            ("", "invalid rubric name"),
-            (None, "invalid rubric name None"),
-            (7, "invalid rubric name 7"),
+            ("faithfulness@1", "invalid rubric name"), ("../faithfulness", "invalid rubric name"),
+            ("templates", "rubric 'templates' not found"), ("", "invalid rubric name"),
+            (None, "invalid rubric name None"), (7, "invalid rubric name 7"),
         ],
-    )
+    )  # fmt: skip
     def test_bad_names(self, name, message):
         with pytest.raises(RubricError, match=message):
             load_rubric(name)

@@ -34,6 +34,10 @@ class TestNumber:
 
 
 class TestMaking:
+    def test_levels_that_nothing_has_checked_are_refused(self):
+        with pytest.raises(RubricError, match=r"use Scale\.of"):
+            Scale({0: "bad", 1: "good"}, pass_at=1)
+
     @pytest.mark.parametrize(
         ("levels", "options", "message"),
         [

@@ -16,50 +16,14 @@ from evalkit.rubrics.files import shipped_folder
 from evalkit.rubrics.pollux_criteria import load_pollux
 from evalkit.rubrics.prompt_builder import PromptBuilder, list_templates, load_template
 
-SHIPPED = (
-    "coherence",
-    "conversation_quality",
-    "correctness",
-    "faithfulness",
-    "first_failure",
-    "geval",
-    "helpfulness",
-    "instruction_following",
-    "pollux",
-    "preference",
-    "relevancy",
-    "requirement",
-    "safety",
-    "task_completion",
+SHIPPED = [
+    "coherence", "conversation_quality", "correctness", "faithfulness", "first_failure", "geval", "helpfulness",
+    "instruction_following", "pollux", "preference", "relevancy", "requirement", "safety", "task_completion",
+]  # fmt: skip
+FORMS = dict.fromkeys(
+    ("commit_first", "default", "pairwise", "reference", "requirement", "requirements", "together"), "json"
 )
-TEMPLATES = (
-    "commit_first",
-    "default",
-    "geval",
-    "label",
-    "number",
-    "pairwise",
-    "pollux",
-    "reference",
-    "requirement",
-    "requirements",
-    "tagged",
-    "together",
-)
-FORMS = {
-    "commit_first": "json",
-    "default": "json",
-    "geval": "number",
-    "label": "label",
-    "number": "number",
-    "pairwise": "json",
-    "pollux": "number",
-    "reference": "json",
-    "requirement": "json",
-    "requirements": "json",
-    "together": "json",
-    "tagged": "tagged",
-}
+FORMS |= {"geval": "number", "label": "label", "number": "number", "pollux": "number", "tagged": "tagged"}
 TASKS = {"support": "faithfulness", "facts": "correctness", "assistant": "instruction_following"}
 TURNS = [{"role": "user", "content": "turn-one"}, {"role": "assistant", "content": "turn-two"}]
 
@@ -89,7 +53,7 @@ def test_every_folder_is_a_known_rubric_and_none_is_missing():
     folders = {path.name for path in shipped_folder("rubrics").iterdir() if path.is_dir()}
     assert folders - {"templates", "profiles"} == set(SHIPPED)
     # those of decision models write no text to look for: tests/engine/providers/test_decisions.py
-    templates = {"decision", "decision_requirement", *TEMPLATES}
+    templates = {"decision", "decision_requirement", *FORMS}
     assert {path.name for path in (shipped_folder("rubrics") / "templates").iterdir()} == templates
 
 
@@ -164,10 +128,10 @@ def test_profiles_are_rules_without_rubric_and_judges():
 
 # -- templates
 def test_all_templates_are_listed():
-    assert {f"{name}@v1" for name in TEMPLATES} <= set(list_templates())
+    assert {f"{name}@v1" for name in FORMS} <= set(list_templates())
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("name", FORMS)
 class TestTemplate:
     def prompt(self, name, **changes):
         return self.prompt_of(name, item_for(rubric_for(name)), **changes)
@@ -454,13 +418,10 @@ def test_pollux_criteria_make_a_rubric_whose_prompt_is_built(pollux_file):
         ({"a": entry(scale={"ru": {}})}, "criterion 'a'.*scale is empty"),
         ({"a": entry(scale={"ru": {"0": "x"}})}, "criterion 'a'.*only one level, 0"),
         ({"a": entry(scale={"ru": {"0": "x", "1": " "}})}, r"criterion 'a': scale\.ru\.1"),
-        (
-            {"a": entry(scale={"ru": {"0": "x", "one": "y"}})},
-            "criterion 'a'.*'one' must be a number, because level is 'interval'",
-        ),
+        ({"a": entry(scale={"ru": {"0": "x", "one": "y"}})}, "criterion 'a'.*'one' must be a number, because level is"),
         (
             {"a": CRITICAL | {"scale": {"ru": {"0": "x", "one": "y"}}}},
-            "criterion 'a'.*'one' must be a number, because level is 'interval'",
+            "'one' must be a number, because level is 'interval'",
         ),
         ({"a": entry(scale={"ru": {"1": "x", "1.0": "y"}})}, "criterion 'a'.*duplicate code"),
     ],

@@ -221,24 +221,13 @@ class TestSandbox:
     @pytest.mark.parametrize(
         "source",
         [
-            "{{ ''.__class__.__mro__ }}",
-            "{{ rubric.__init__ }}",
-            "{{ rubric.__init__.__globals__ }}",
-            "{{ fence.__globals__ }}",
-            "{{ fence.__closure__ }}",
-            "{{ criterion.__class__ }}",
-            "{{ ()|attr('__class__') }}",
-            "{{ '{0.__class__}'.format(1) }}",
-            "{{ ['__class__']|map('attr') }}",
-            "{{ rubric['__class__'] }}",
-            "{{ self._TemplateReference__context }}",
-            "{{ self }}",
-            "{{ fence }}",
-            "{{ rubric }}",
-            "{{ answer.encode }}",
-            "{{ criterion.steps }}",
+            "{{ ''.__class__.__mro__ }}", "{{ rubric.__init__ }}", "{{ rubric.__init__.__globals__ }}",
+            "{{ fence.__globals__ }}", "{{ fence.__closure__ }}", "{{ criterion.__class__ }}",
+            "{{ ()|attr('__class__') }}", "{{ '{0.__class__}'.format(1) }}", "{{ ['__class__']|map('attr') }}",
+            "{{ rubric['__class__'] }}", "{{ self._TemplateReference__context }}", "{{ self }}", "{{ fence }}",
+            "{{ rubric }}", "{{ answer.encode }}", "{{ criterion.steps }}",
         ],
-    )
+    )  # fmt: skip
     def test_escapes_and_things_that_are_no_text(self, source):
         with pytest.raises(RubricError, match="template t@v1"):
             rendered(SHOWN + source)

@@ -144,6 +144,30 @@ def running_browser() -> Iterator[Any]:
         made.close()
 
 
+def pass_over(why: str) -> None:
+    """Skip the test, with the reason; in CI nothing of this may be missing."""
+    import pytest
+
+    if os.environ.get("CI"):
+        pytest.fail(f"browser tests are required in CI: {why}")
+    pytest.skip(why)
+
+
+@contextmanager
+def browser_or_skip() -> Iterator[Any]:
+    """A Chromium for tests.
+
+    While it is open, Playwright's loop counts as running in this thread, and `asyncio.run` fails.
+    """
+    if why := missing():
+        pass_over(why)
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE_MS)
+    with running_browser() as made:
+        yield made
+
+
 class Notebook:
     """One notebook in JupyterLab, in a folder of its own: the same path would take up the kernel of another test."""
 

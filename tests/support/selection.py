@@ -21,14 +21,11 @@ from places import ROOT, TESTS
 # the metric POLLUX's authors test at this path
 _LONG_ELSEWHERE = {TESTS / "unit" / "metrics" / "test_pollux_judge.py"}
 JOURNEYS = (
-    "doors/browser/test_journey.py",
-    "doors/test_lighteval.py::test_three_ways_in_three_modes[jury-custom]",
+    "doors/browser/lab/test_journey.py", "doors/test_lighteval.py::test_three_ways_in_three_modes[jury-custom]",
     "doors/test_inspect.py::test_figures_are_those_of_evaluate_and_replies_are_shared",
     "doors/test_inspect_conversations.py::test_targets_are_alternatives_and_choices_are_all_right",
-    "doors/test_gate.py::test_record_then_replay_offline",
-    "doors/test_gate.py::test_a_server_that_is_down",
-    "doors/test_command_line.py::test_exit_codes",
-    "doors/test_pages.py",
+    "doors/test_gate.py::test_record_then_replay_offline", "doors/test_gate.py::test_a_server_that_is_down",
+    "doors/test_command_line.py::test_exit_codes", "doors/test_pages.py",
     "doors/test_packaging.py::test_import_evalkit_loads_nothing_heavy",
     "faults/test_calls_processes.py::test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice",
     "faults/test_calls_processes.py::test_a_fork_in_the_middle_of_a_run_harms_neither_side",
@@ -38,7 +35,7 @@ JOURNEYS = (
     "engine/cache/test_server_store_long.py::test_processes_that_write_the_same_keys_agree",
     "engine/cache/test_server_store_long.py::test_another_process_sees_a_claim_until_it_is_killed",
     "engine/judging/test_submit_and_collect_long.py::test_a_batch_brings_what_live_calls_would",
-)
+)  # fmt: skip
 """One way through each door, and the worst that may happen on it: files, or tests in them."""
 
 

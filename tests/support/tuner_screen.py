@@ -64,16 +64,8 @@ DIFF = """@@ -3,4 +3,9 @@
 -ALTER TABLE orders DROP COLUMN is_open;
 """
 WORDS = [
-    "unusable",
-    "misleading",
-    "incomplete",
-    "passable",
-    "acceptable",
-    "good",
-    "very good",
-    "excellent",
-    "outstanding",
-]
+    "unusable", "misleading", "incomplete", "passable", "acceptable", "good", "very good", "excellent", "outstanding",
+]  # fmt: skip
 
 
 def tuner_of(

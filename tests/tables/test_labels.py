@@ -43,12 +43,9 @@ class TestShape:
         rows = [tuple(row) for row in made.itertuples(index=False)]
         # by criterion, by annotator, then as the items stand
         assert rows == [
-            ("x", "c", "a", "1"),
-            ("x", "c", "b", "2"),
-            ("y", "c", "b", "0"),
-            ("x", "other", "b", "2"),
+            ("x", "c", "a", "1"), ("x", "c", "b", "2"), ("y", "c", "b", "0"), ("x", "other", "b", "2"),
             ("y", "other", "b", "0"),
-        ]
+        ]  # fmt: skip
         assert list(made.columns) == list(TABLES["labels"])
         assert made["label"].dtype == "category"
 

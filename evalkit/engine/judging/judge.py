@@ -79,95 +79,61 @@ def judge(
 
     Parameters
     ----------
-    items
-        A DataFrame, a `datasets.Dataset`, a list of dicts or one dict.
-    rubric
-        A Rubric or its name, or a Profile (which may name judges and samples too).
-    judges
-        One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping. ``"none"`` replays the stored replies of
-        the profile's judges, offline.
+    items, item_id
+        A DataFrame, a `datasets.Dataset`, a list of dicts or one dict, and the column with the ids (default
+        ``item_id``, else the index).
+    rubric, judges
+        A Rubric, its name, or a Profile (which may name judges and samples too). One judge or several:
+        ``"openai:gpt-4o-mini"``, a Judge, a mapping; ``"none"`` replays the stored replies of the profile's judges.
     samples
-        Samples per judge and item, from 1 to 1000 (default 3, of decision models 1). Offline, the default uses all
-        recorded replies, however many each item has.
-    template
-        The template of judges that have none of their own, instead of the rubric's.
-    criteria_per_call
-        How many criteria one reply judges: 1 (default), another number, or ``"all"``. Criteria are grouped in the order
-        of the rubric; one with examples is asked alone. A reply's tokens and cost are those of each of its judgments,
-        which share its `key`.
-    item_id
-        The column with the ids; by default ``item_id``, else the index.
+        Samples per judge and item, 1-1000 (default 3, of decision models 1). Offline, by default all recorded replies.
+    template, criteria_per_call
+        The template of judges that have none of their own. How many criteria one reply judges, in the order of the
+        rubric: 1 (default), another number, or ``"all"``.
     inputs
-        For inputs of the rubric the column that holds them, if it has another name: ``{"answer": "response"}``. Several
-        inputs may be in one column. What is mapped is read from that column alone, even if the items have a column of
-        the input's own name. Names do not change the reply key. With the rubric ``requirement``, ``criteria`` names the
-        column of the items' own criteria, which become rows; or, where they have another form than evalkit's, it is a
-        mapping of `column`, `fields` and `ignore` (see `explode_criteria`), as in ``{"fields": "healthbench"}``.
+        For inputs of the rubric the column that holds them, if it has another name: ``{"answer": "response"}``. Names
+        are not in the reply key. With the rubric ``requirement``, ``criteria`` names the column of the items' own
+        criteria, or is a mapping of `column`, `fields` and `ignore` (see `explode_criteria`).
     on_missing
-        An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
-        asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is
-        a value. (An item with an image is unscored for judges that are shown none: ``error = "unseen_image"``.)
-    offline
-        Never open a connection. A missing reply becomes a row with ``error = "cache_miss"`` or, with
-        ``on_miss="raise"``, a `CacheMiss` that shows the key field that differs.
-    recorded
-        ``use``: recorded replies count for a live judge, too; offline they always do.
+        An item without a required input: ``raise`` (default) or ``skip`` it, with the error ``missing_input``.
+    offline, on_miss
+        Never open a connection. A missing reply has the error ``cache_miss``; ``on_miss="raise"`` raises `CacheMiss`.
+    recorded, adopt
+        ``use``: recorded replies count for a live judge, too (offline always). Also use replies of other versions of
+        the rubric whose criterion is unchanged.
     refresh
-        Which replies to request again: True: all; ``"unscored"``: those without a score; a time stamp (Unix seconds,
-        a datetime, or a string such as ``"2026-01-31"``): older ones. The old replies stay in the store.
-    adopt
-        Also use replies of other versions of the rubric whose criterion is unchanged.
+        Which replies to request again: True: all; ``"unscored"``; a time stamp: older ones. The old ones stay stored.
     cache
-        The cache folder, or the address of a PostgreSQL database (default: ``EVALKIT_CACHE``, else ``cache/`` of the
-        project).
-    concurrency, retries
-        Maximum calls in flight per service, model and key variable (by default 64; at an address of this machine or a
-        private network 8 at first, and one more per answer); maximum retries of a failed call.
-    budget_usd, max_calls
-        Maximum US$, and requests sent, retries included, of this call; samples beyond them have ``error = "budget"``.
-    requests_per_minute, tokens_per_minute
-        Rate limits of this process per service, model and key; a call counts as its prompt's bytes / 4 plus max_tokens
-        tokens.
-    progress
-        False: silent. By default shown on a terminal and in notebooks that somebody watches (not in nbval, nbconvert
-        and papermill), for live calls only.
-    replies
-        Add the column `reply` with the raw replies.
-    on_progress
-        Called with the counters of the run, at most ten times per second.
-    max_seconds
-        Maximum seconds of calls; samples without a reply by then have ``error = "stopped"``. A reply to a call in
-        flight is stored if it comes while the process lives: judge again, and pay only for the rest.
+        The cache folder, or the address of a PostgreSQL database (default: ``EVALKIT_CACHE``, else ``cache/``).
+    concurrency, retries, requests_per_minute, tokens_per_minute
+        Limits per service, model and key: calls in flight (by default 64; at a local or private address 8 at first, one
+        more per answer), retries of a failed call, calls and tokens (a prompt's bytes / 4 plus max_tokens).
+    budget_usd, max_calls, max_seconds
+        Most US$, requests (retries included) and seconds; samples beyond have the error ``budget`` or ``stopped``.
+    progress, on_progress, replies
+        Whether progress is shown (by default on a terminal and in notebooks that somebody watches); a function of the
+        run's counters, called at most ten times per second; whether to add the column `reply` with the raw replies.
     repair
-        Ask a judge once what a reply means that is `unreadable` or `ambiguous`, by a short request without the item.
-        The columns `repaired`, `repair_key`, `repair_source` and `repair_usd` show it. Replies of earlier calls are
-        asked about only with ``refresh="unscored"``. False: neither ask nor use such answers.
-        None: as True.
+        Ask a judge once what an `unreadable` or `ambiguous` reply means, without the item; `repaired`, `repair_key`,
+        `repair_source` and `repair_usd` show it. Earlier replies only with ``refresh="unscored"``. False: no.
 
     Returns
     -------
     pandas.DataFrame
-        The judgments table, one row per item, criterion, judge, order and sample, in the order of
-        the input: `score` (rubric units), `score_norm` (0-1), `label`, `passed`, `explanation`, `error`
-        (why there is no score; NA = scored), `source`, tokens, `cost_usd`, `latency_s`, `key` … Rows with one
-        `key`, as of items of equal content, share one reply and its cost: the sum is that of
-        ``drop_duplicates("key")``.
+        The judgments table, one row per item, criterion, judge, order and sample, in the order of the input: `score`
+        (rubric units), `score_norm` (0-1), `label`, `passed`, `explanation`, `error` (why there is no score), `source`,
+        tokens, `cost_usd`, `latency_s`, `key` … Rows with one `key` share one reply and its cost.
 
     Raises
     ------
-    InputError, RubricError, ConfigError
-        Before anything is paid.
-    JudgeError
-        When no judge could be called at all.
-    CacheError
-        When replies cannot be stored.
+    InputError, RubricError, ConfigError, JudgeError, CacheError
+        Before anything is paid; JudgeError when no judge could be called, CacheError when replies cannot be stored.
 
     Examples
     --------
-    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}]
-    >>> table = judge(items, "correctness", "fake:strict", samples=1)
-    >>> table[["item_id", "criterion", "judge", "sample"]].values.tolist()
-    [['0', 'correctness', 'fake:strict', 0]]
+    >>> table = judge([{"question": "2 + 2?", "answer": "4", "reference": "4"}], "correctness", "fake:strict")
+    >>> table[["item_id", "judge", "sample"]].values.tolist()
+    [['0', 'fake:strict', 0], ['0', 'fake:strict', 1], ['0', 'fake:strict', 2]]
     """
     spec = Spec.of(
         rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call

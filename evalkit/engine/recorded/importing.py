@@ -357,25 +357,20 @@ def import_judgments(
     Parameters
     ----------
     table
-        One row per judgment: a DataFrame, a list of dicts. A cell of `score` or `text` may be a list: the samples
-        of that row in order.
+        One row per judgment; a cell of `score` or `text` may be a list: the samples of that row in order.
     rubric
         The rubric whose scale the scores are on: a Rubric, the name or path of one, or a Profile.
     item
-        Ids of the items; by default the column ``item_id``, else the index.
-    judge
-        The judge: a column, or for all rows a Judge or a string such as ``"openai:gpt-4o-mini"``.
-    annotator
-        The column of human judges; pass either `judge` or `annotator`.
+        Ids of the items (default: the column ``item_id``, else the index).
+    judge, annotator
+        One of the two: a column, or for all rows a Judge or ``"openai:gpt-4o-mini"``; the column of human judges.
     sample
         Whole numbers from 0. Without it the rows of one item, criterion, judge and order are numbered in their order,
         or in that of `time`: repeated labels of one person are samples.
     criterion
-        A column, or the name of a criterion for all rows; optional if the rubric has only one. If the table's only one
-        has another name, a warning says so.
+        A column, or the name of a criterion for all rows; optional if the rubric has only one.
     order
-        For pairwise rubrics ``AB`` or ``BA``; without it the order is not known, and a preference for a place cannot be
-        seen.
+        For pairwise rubrics ``AB`` or ``BA``; without it the order is not known.
     score, text
         Scores, or raw replies: pass one of the two.
     read
@@ -389,42 +384,30 @@ def import_judgments(
     verdicts
         For pairwise rubrics with order ``BA``: ``shown`` if A is the answer that was shown first, ``unswapped`` if A
         is the item's answer A.
-    explanation, model, weight
-        Further columns of the judgments table.
-    confidence, system, group, time
-        Further columns, named `confidence` (number), `system_id`, `group_id` and `time` (dates, or texts in ISO 8601;
-        those without a time zone are in UTC).
+    explanation, model, weight, confidence, system, group, time
+        Further columns, named as in the judgments table, `confidence` (number), `system_id`, `group_id` and `time`
+        (dates, or texts in ISO 8601; those without a time zone are in UTC).
 
     Returns
     -------
     pandas.DataFrame
         The judgments table (see `judge`) in the order of the rows; `source` is ``recorded``, `key` is NA, and `reply`
-        holds the texts. A row without a score has an `error`: ``abstained`` (the judge declined to decide),
-        ``unreadable`` or another parsing error, or ``not_asked`` (votes leave such rows out).
+        holds the texts. A row without a score has an `error`: ``abstained``, a parsing error such as ``unreadable``, or
+        ``not_asked`` (votes leave such rows out). Warns if rows are numbered and each has an exact copy.
 
     Raises
     ------
-    InputError
-        For an invalid value, with its column and row; for a missing value, unless `codes` defines ``None``; for
-        `verdicts` that cannot be right, because a judge would contradict itself between the orders more often than
-        a preference for a position can explain.
-    ConfigError
-        For arguments that contradict each other.
-
-    Warns
-    -----
-    EvalkitWarning
-        When rows are numbered and each has an exact copy, as after ``pd.concat([table, table])``.
+    InputError, ConfigError
+        For arguments that contradict each other; for an invalid value, with its column and row; for a missing value,
+        unless `codes` defines ``None``; for `verdicts` by which a judge would contradict itself more often than a
+        preference for a place explains.
 
     Examples
     --------
-    >>> from evalkit import Rubric
-    >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
-    >>> rows = [{"id": "a", "who": "x", "mark": "yes"}, {"id": "a", "who": "y", "mark": 0},
-    ...         {"id": "b", "who": "x", "mark": "n/a"}]
-    >>> made = import_judgments(rows, rubric, item="id", judge="who", score="mark", codes={"n/a": "abstained"})
+    >>> rows = [{"item_id": "a", "who": "x", "mark": "yes"}, {"item_id": "b", "who": "x", "mark": "n/a"}]
+    >>> made = import_judgments(rows, "faithfulness", judge="who", score="mark", codes={"yes": 2, "n/a": "abstained"})
     >>> made[["item_id", "judge", "score", "error"]].astype(object).fillna("").values.tolist()
-    [['a', 'x', 1.0, ''], ['a', 'y', 0.0, ''], ['b', 'x', '', 'abstained']]
+    [['a', 'x', 2.0, ''], ['b', 'x', '', 'abstained']]
     """
     chosen = rubric_of(rubric)
     rows = Rows.of(as_frame(table), item, score, text)

@@ -59,7 +59,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         Score -> description, two or more; keys int or text. The scale is interval: any number from the lowest to
         the highest key is a score.
     judge_model_name
-        The model's name at its service; any name.
+        The model's name at its service.
     judge_backend
         ``openai`` (any OpenAI-compatible server), ``tgi`` (the same, with `url`), ``vllm`` (a model that evalkit
         loads, or the server at `url`), ``transformers`` (a model that evalkit loads), ``anthropic``, ``litellm``,
@@ -87,11 +87,6 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     on_unparsed
         Score of a reply that cannot be parsed: ``nan``, or ``zero`` as in the public metric. ``pollux_error`` contains
         the reason in both cases, and failed calls and missing answers are NaN in both cases.
-
-    Attributes
-    ----------
-    is_judged
-        True: a judge scores it.
 
     Raises
     ------

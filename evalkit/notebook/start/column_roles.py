@@ -13,7 +13,7 @@ from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
-from evalkit.tables.items import as_frame, canonical_text
+from evalkit.tables.items import canonical_text
 
 NEW = "new"
 """The id of the rubric that is made from the chosen inputs."""
@@ -72,40 +72,15 @@ class ColumnRoles:
         return [name for name in rubric.required_inputs if name not in given]
 
 
-def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
-    """Propose what each column of a table is for, by its values.
+def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[str, str] | None = None) -> ColumnRoles:
+    """Propose what each column is for, by its values; `chosen` are roles that are known.
 
     Names count only where they are those of evalkit itself: the rubric's inputs, `item_id`, `group_id`, `system_id`,
-    `annotator`, `criteria`, and, for a rubric of several criteria, their names.
-
-    Parameters
-    ----------
-    table
-        Whatever `load_items` takes, but a path.
-    rubric
-        The rubric whose inputs and scales are looked for; by default the one that `suggest_rubric` suggests.
-
-    Returns
-    -------
-    ColumnRoles
-        Each column has one role. A role is proposed only if one column alone fits it: an id has unique whole numbers or
-        codes; a group has ten or more codes, each in few rows, because intervals treat groups, not items, as
-        independent; labels are a few values on the scale, again and again. If one input is missing and one column of
-        texts is left, it is that input.
-
-    Examples
-    --------
-    >>> row = {"nr": "C-4", "question": "Is the kettle in stock?", "bot_resp": "Yes, it ships today."}
-    >>> guess_columns([row]).roles
-    {'nr': 'id', 'question': 'input: question', 'bot_resp': 'input: answer'}
+    `annotator`, `criteria`, and, for a rubric of several criteria, their names. A role is proposed only if one column
+    alone fits it: an id has unique whole numbers or codes; a group has ten or more codes, each in few rows, because
+    intervals treat groups, not items, as independent; labels are a few values on the scale, again and again. If one
+    input is missing and one column of texts is left, it is that input.
     """
-    frame = as_frame(table)
-    columns = {str(name): Column(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)}
-    return guess_roles(columns, rubric or suggest_rubric(columns))
-
-
-def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[str, str] | None = None) -> ColumnRoles:
-    """`guess_columns` for columns that were looked at already; `chosen` are roles that are known."""
     roles = dict.fromkeys(columns, "") | dict(chosen or {})
 
     def free() -> list[Column]:

@@ -119,23 +119,27 @@ class StartCard(NotebookWidget):
     @property
     def code(self) -> str:
         """Python that makes the same items and the same tuner, from the file or the variable that `start` got."""
+        if not self._lines:
+            return ""
         rubric = repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)
-        lines = [*judges_needed(*self.judges), "import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}"]
-        lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
-        lines += ["    items,", "    rubric,", "    judges,"]
-        for name, value in self._arguments().items():
-            text = repr(str(value) if isinstance(value, Path) else value)
-            lines.append(f"    {name}={'labels' if isinstance(value, pd.DataFrame) else text},")
-        return "\n".join([*lines, ")", "tuner", ""]) if self._lines else ""
+        values = {name: str(value) if isinstance(value, Path) else value for name, value in self._arguments().items()}
+        texts = {name: "labels" if isinstance(value, pd.DataFrame) else repr(value) for name, value in values.items()}
+        lines = [
+            *judges_needed(*self.judges), "import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}",
+            f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner(", "    items,",
+            "    rubric,", "    judges,", *(f"    {name}={text}," for name, text in texts.items()), ")", "tuner", "",
+        ]  # fmt: skip
+        return "\n".join(lines)
 
     def _items_code(self) -> list[str]:
+        variable = self._variable or "table"
+        source = variable if self._is_frame else f"ek.tables.as_frame({variable})"
         if self._file:
-            return [f"table = ek.tables.read_frame({self._file!r})", *self._lines]
-        if not self._variable:
-            missing = "# put the table that was passed to ek.start into the variable table"
-            return [missing, *([] if self._is_frame else ["table = ek.tables.as_frame(table)"]), *self._lines]
-        value = self._variable if self._is_frame else f"ek.tables.as_frame({self._variable})"
-        return [*([] if value == "table" else [f"table = {value}"]), *self._lines]
+            source = f"ek.tables.read_frame({self._file!r})"
+        lines = [] if source == "table" else [f"table = {source}"]
+        if not self._file and not self._variable:
+            lines.insert(0, "# put the table that was passed to ek.start into the variable table")
+        return [*lines, *self._lines]
 
     def tuner(self) -> RubricTuner:
         """The tuner; it replaces the card on screen. A second call returns the same tuner.
@@ -161,9 +165,9 @@ class StartCard(NotebookWidget):
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments of the tuner beside items, rubric and judges."""
-        given: dict[str, Any] = {"labels": self.labels, "inputs": self.inputs}
-        given["on_missing"] = "skip" if self._n_skipped else ""
-        return {name: value for name, value in given.items() if len(value)} | self._place()
+        on_missing = "skip" if self._n_skipped else ""
+        values = {"labels": self.labels, "inputs": self.inputs, "on_missing": on_missing}
+        return {name: value for name, value in values.items() if value} | self._place()
 
     def _place(self) -> dict[str, Any]:
         """The options of the tuner, with the folder and the name of its session."""
@@ -335,14 +339,21 @@ class StartCard(NotebookWidget):
             lacking = f"{self._n_skipped} of {counted(len(self.items), 'item lacks', 'items lack')}"
             self.notes.append(f"{lacking} a required input: they count as unscored (on_missing='skip')")
         rubric = self._rubric_file or (NEW if self._is_new else self.rubric.id)
-        cache = as_cache(self._options.get("cache")) or default_cache()
-        columns = [row | {"choices": self._choices(row["column"])} for row in self._rows()]
-        judges = self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges)
-        card: dict[str, Any] = {"n_rows": len(self._table), "columns": columns, "rubric": rubric, "judges": judges}
-        card["file"] = self._typed_rubric or self._rubric_file
-        card |= {"rubrics": list(dict.fromkeys([rubric, NEW, *rubric_ids()])), "about": self.rubric.description}
-        card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts, "may_leave_out": bool(off_scale)}
-        self.widget.card = card | {"code": self.code, "cache": shown_cache(cache)}
+        self.widget.card = {
+            "n_rows": len(self._table),
+            "columns": [row | {"choices": self._choices(row["column"])} for row in self._rows()],
+            "rubric": rubric,
+            "rubrics": list(dict.fromkeys([rubric, NEW, *rubric_ids()])),
+            "about": self.rubric.description,
+            "file": self._typed_rubric or self._rubric_file,
+            "judges": self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges),
+            "problems": self.problems,
+            "notes": self.notes,
+            "prompts": prompts,
+            "may_leave_out": bool(off_scale),
+            "code": self.code,
+            "cache": shown_cache(as_cache(self._options.get("cache")) or default_cache()),
+        }
 
     def _map(self, off_scale: list[str], *, leave_out: bool) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""

@@ -50,80 +50,55 @@ def aggregate(
     Parameters
     ----------
     votes
-        The table of `vote`; rows in any order, several rubrics and versions may be in one table. A plain
-        table needs `item_id`, `judge`, and `score` or `label`.
+        The table of `vote`, rows in any order. A plain table needs `item_id`, `judge`, and `score` or `label`.
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
-        - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
-          an equal part of its weight (nothing if an older votes table has no `tied_labels`);
+        - ``majority``: the label with the largest weight; a tied vote gives each of its labels an equal part;
         - ``min``: the least good vote (on a scale where low is better the highest number), ``max`` the best;
-        - ``dawid_skene``: labels and every judge's error rates estimated together (Dawid and Skene 1979, eq.
-          2.3-2.5; start at each item's shares of labels, 0.01 added to every count, at most 100 rounds or until the
-          log-likelihood gains under 1e-6). `score` is the posterior mean, `label` its mode, `passed` whether
-          passing is more probable than not. One label per judge, whose weight does not count; for 3 judges or
-          more, scales of 2-5 codes, not interval ones. With fewer than 10·J·(q − 1) items each judge has one
-          error rate, and `options` says ``one_coin``. Unscored where fewer than three judges of the
-          criterion gave any label. Look at `jury_value` first: if judges share their mistakes, it
-          trusts the majority's;
-        - your own function, such as ``max`` or ``np.median``: it is called for each score with the scores of the
-          scored votes (a Series; labels on nominal scales), and also with ``weights=`` if it has a parameter of
-          that name. It returns a number on the scale, a label, NA, or ``(score, passed)``; `passed` stays the
-          judges' vote unless it gives one.
+        - ``dawid_skene``: labels and every judge's error rates together (Dawid and Skene 1979, eq. 2.3-2.5; 0.01 added
+          to every count, at most 100 rounds or until the log-likelihood gains under 1e-6), for 3 judges or more and
+          scales of 2-5 codes. `score` is the posterior mean, `label` its mode. With fewer than 10·J·(q − 1) items each
+          judge has one error rate (``one_coin``). Unscored where fewer than three judges gave a label. Look at
+          `jury_value` first: if judges share their mistakes, it trusts the majority's;
+        - your own function, as in `vote`, of the scores of the scored votes.
 
-        Nominal criteria take the majority for mean and median, and for min and max without a pass
-        rule. The column `method` shows the method used.
+        Nominal criteria take the majority for mean and median, and for min and max without a pass rule.
     quorum
-        More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
-        tied vote is scored.
+        More than this share of the total weight must be scored (a tie is), else the item stays unscored; 1.0: all.
     weights
-        Judge -> relative weight, 0 or from 1e-9 to 1e9, instead of the votes' own; judges not named keep theirs. 0
-        removes a judge. Only ratios count.
+        Judge -> relative weight, 0 (removes it) or from 1e-9 to 1e9, instead of the votes' own.
     scale
-        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
-        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
+        What a plain table cannot say, as in `vote`. By default the rows' own.
 
     Returns
     -------
     DataFrame
         The scores table, keyed by `rubric, rubric_version, item_id, criterion` in order of first appearance:
 
-        - `score` in rubric units, `score_norm` 0-1, `label` the nearest code (NA for an exact half) or that
-          of the majority;
-        - `passed` by weighted majority of the judges' verdicts, all judges asked in the denominator, equal
-          weights being a tie (NA); for ``min`` all must pass, for ``max`` one; never from thresholding
-          `score`;
-        - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open),
-          ``own_rule`` (your function gave NA), or the most frequent reason of the votes when under quorum, or that
-          the scale is not known;
-        - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
-          `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA; `score_ab` and `score_ba`
-          of pairs: the judges' weighted means in the two orders;
+        - `score` in rubric units, `score_norm` 0-1, `label` the nearest code (NA for an exact half) or the majority's;
+        - `passed` by weighted majority of the judges' verdicts, of all judges asked, equal weights being a tie (NA);
+          for ``min`` all must pass, for ``max`` one; never from thresholding `score`;
+        - `reason` why something is NA: ``tied``, ``no_majority``, ``own_rule`` (your function gave NA), the votes' most
+          frequent reason when under quorum, or that the scale is not known;
         - `status`: ``unscored`` (under quorum, or your function gave NA), ``tied`` (no verdict, or no score, because
           of a tie), ``partial`` (a judge is missing, no majority, or a verdict beside your function's NA) or ``ok``;
-        - `method` that was used; its `options`: ``one_coin``, ``own=module:name``, and of the votes ``unscored=…``,
-          ``votes=majority`` and ``votes=own``, or NA; `level`, `scale` of the criterion;
-        - `repaired`, if the votes have it: whether one of them rests on a repair (see `judge`).
+        - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `tied_labels` (JSON),
+          `disagreement` (see `disagreement`), `score_ab` and `score_ba` of pairs: means in the two orders;
+        - `method` that was used and its `options`; `level`, `scale`; `repaired`, if the votes have it.
 
     Raises
     ------
     InputError
         When columns are missing or a vote is in the table twice.
     ConfigError
-        For an unknown option, a weight < 0, an unknown judge, an item all of whose judges weigh 0,
-        ``dawid_skene`` with too few judges or too many levels, or a function of your own that raises an exception or
-        gives what is no answer on the scale: the message names item and criterion.
+        For an unknown option, a weight < 0, an unknown judge, an item all of whose judges weigh 0, ``dawid_skene`` with
+        too few judges or too many levels, or a function of your own that raises or gives no answer on the scale.
 
     Examples
     --------
-    >>> votes = schemas.table("votes", {
-    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
-    ...     "judge": ["a", "b", "c"], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
-    ...     "passed": [True, True, False], "n_samples": [1] * 3, "n_scored": [1] * 3, "tied": [False] * 3,
-    ...     "level": ["ordinal"] * 3, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
-    >>> aggregate(votes)[["score", "label", "passed", "disagreement", "status"]].round(3).values.tolist()
-    [[1.667, '2', True, 0.333, 'ok']]
-    >>> aggregate(votes, method=lambda scores: (scores.min(), scores.min() == 2))[["score", "passed"]].values.tolist()
-    [[1.0, False]]
+    >>> votes = pd.DataFrame({"item_id": "i", "judge": ["a", "b", "c"], "score": [2, 2, 1]})
+    >>> aggregate(votes, scale=[0, 1, 2])[["score", "label", "disagreement", "status"]].round(3).values.tolist()
+    [[1.667, '2', 0.333, 'ok']]
     """
     rule = checked_rule("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)

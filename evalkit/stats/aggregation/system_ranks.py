@@ -38,77 +38,45 @@ def rank(
 ) -> pd.DataFrame:
     """Systems in one order, by their Bradley-Terry strengths: also if they met different opponents.
 
-    Beside them its win rate, without a model, and how much the judge depends on the order of the answers. For the
-    figures of two systems alone, pass their rows. `ek.plots.plot_rank` draws this table.
-
     Parameters
     ----------
     judged
         Pairwise votes (rows for every judge come out) or scores (the judge is then ``jury``). A plain table needs
-        `item_id` and `label` (A, B or tie). Or the scores of single answers, a table with `item_id`, `system_id` and
-        `score` (and `judge` where there are several): of two systems on one item the one with the better score wins,
-        and equal scores are a tie. If no item has two systems, as in a table of `points`, the items of one `group_id`
-        are compared, each of a system with each of another.
-    items
-        The items, with the columns that name the systems; by default those columns of `judged`. For scores of single
-        answers it is not needed.
-    system_a, system_b
-        Columns of `items`: which system gave `answer_a` and which `answer_b`.
-    item_id
-        Column of `items` with their ids, as for `judge` (default ``item_id``).
-    clusters
-        item_id -> cluster; by default the items' `group_id` if there is one, else the item.
-    scale
-        What a table of scores of single answers cannot say, as in `vote`. Where it is not known, higher is better.
+        `item_id` and `label` (A, B or tie). Or scores of single answers, with `item_id`, `system_id` and `score`: the
+        better score wins; if no item has two systems, the items of one `group_id` are compared.
+    items, system_a, system_b, item_id
+        The items and their columns that name the systems of `answer_a` and `answer_b`; by default those of `judged`.
+    clusters, scale
+        item_id -> cluster (default: `group_id` of the items, else the item); what scores of single answers cannot say,
+        as in `vote`. Where the scale is not known, higher is better.
     ties
-        ``davidson`` (1970): win : tie : loss = √(π_i/π_j) : ν : √(π_j/π_i), with π = exp(strength). ``rao_kupper``
-        (1967): P(win) = π_i / (π_i + θ π_j), P(loss) = π_j / (π_j + θ π_i), else a tie. Without ties both are the
-        model of Bradley and Terry (1952). ``half``: that model, in which a tie counts as half a win of both.
+        With π = exp(strength), ``davidson`` (1970): win : tie : loss = √(π_i/π_j) : ν : √(π_j/π_i); ``rao_kupper``
+        (1967): P(win) = π_i / (π_i + θ π_j); ``half``: a tie is half a win of both (Bradley and Terry 1952).
     discrimination
-        All judges together: the log odds of a win over a loss are γ_judge · (strength_i − strength_j), and
-        each judge has its own tie parameter. γ and strengths can be scaled against each other, so γ has mean 1
-        over judges. This is the idea of BT-sigma (Qian et al. 2026, arXiv 2602.16610), whose judges have
-        P(i over j) = logistic((s_i − s_j)/σ_judge): γ is 1/σ, but for the common scale. Here γ may be negative (a judge
-        that prefers the other way than most), ties are modelled, and votes are labels, not probabilities. A
-        judge with a high γ is consistent with the common order; if most judges share an error, γ does not show it.
+        All judges together: the log odds of a win over a loss are γ_judge · (strength_i − strength_j), with a tie
+        parameter of each judge and mean 1 of γ. This is the idea of BT-sigma (Qian et al. 2026, arXiv 2602.16610): γ is
+        1/σ but for the scale. If most judges share an error, γ does not show it.
 
     Returns
     -------
     DataFrame
-        One row per `rubric, rubric_version, criterion, judge, system`; the judge of scores is ``jury``, that of
-        `discrimination` is ``all``. Best first:
+        One row per `rubric, rubric_version, criterion, judge, system`, best first; 95 % intervals by clusters in `_low`
+        and `_high` (judges are fixed):
 
-        - `rank` from 1; equal strengths share one;
-        - `strength` on the log scale, with mean 0: a system that is stronger by 1 wins 73 % of the comparisons that
-          are no ties (Davidson). `strength_low` and `strength_high` are its 95 % interval by clusters: cluster-robust
-          (sandwich) variance with the factor G/(G − 1), t with G_eff − 1 (G_eff = n²/Σm² for clusters of m of the n
-          items). Judges are fixed. Intervals compare a system with the mean of all; those of two systems may overlap
-          though their difference is clear;
-        - `tie_parameter`: ν (0 without ties) or θ (1 without ties);
-        - `win_rate` 0-1: a win counts 1, a tie .5, a loss 0, over the `n_scored` items; with its 95 % interval by
-          clusters (if every item has the same outcome, Wilson's). It depends on which opponents a system met;
-        - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
-          whichever answer stands first; `n_items` with this system, `n_scored` of them (one per judge for ``all``);
-        - `n_one_order` of the others were read in one order alone, which makes no winner; `worst` and `best`:
-          `win_rate` if what was not read were against this system or for it;
-        - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
-          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it. Its variance
-          allows for items whose missing order differs from that of the others by as much as the one that was read;
-        - of the judge (the same in the rows of all systems), with intervals: `agreement`, the share of all its items
-          with the same winner in both orders (an item without a winner in one of them does not agree); `flip_rate`,
-          the share of the `n_both_orders` items with a winner in both orders whose winners differ; `first_rate`, the
-          share of its scored judgments for the answer that was shown first, a tie being half of one (.5: no preference
-          for a place). The winner of an order is its samples' only most frequent label. These and `order_mean` are NA
-          where the votes do not name both orders, and for scores the first three;
-        - `notes`.
+        - `rank` from 1; equal strengths share one; `strength`, log scale, mean 0: 1 more wins 73 % of the comparisons
+          that are no ties. Sandwich variance · G/(G − 1), t with G_eff − 1 (G_eff = n²/Σm² for clusters of m items).
+          Intervals are against the mean of all: two may overlap though their difference is clear;
+        - `tie_parameter`: ν or θ; `wins`, `losses`, `ties`; `n_items`, `n_scored` of them;
+        - `win_rate` 0-1, a tie being half, over the scored items; it depends on the opponents met; `n_one_order`: read
+          in one order alone, which makes no winner; `worst`, `best`: if these were against or for the system;
+          `order_mean`: mean of the win rates in the two orders, which uses them too;
+        - of the judge: `agreement`, share of its items with the same winner in both orders; `flip_rate`, share of the
+          `n_both_orders` items whose winners differ; `first_rate`, share of judgments for the answer shown first (.5:
+          no preference). NA where the orders are not known;
+        - `notes`: why a strength is NA: a system that won or lost all, groups that never meet, a single item.
 
-        With `discrimination`, one more row per judge, after the systems: `system` and `rank` are NA,
-        `discrimination` with its interval and `tie_parameter` are the judge's.
-
-        Strengths are NA, with the reason in `notes`, where the votes do not determine them: a system that won or
-        lost all its comparisons (it still has a rank); two groups of systems that never meet; a single item; ties and
-        wins that an order explains without exception. The other systems then have the strengths that they have among
-        each other.
+        With `discrimination`, the judge is ``all``, and one more row per judge has its `discrimination` (γ) and
+        `tie_parameter`.
 
     Raises
     ------
@@ -121,16 +89,10 @@ def rank(
     Examples
     --------
     >>> import evalkit as ek
-    >>> n = 12
-    >>> votes = ek.tables.table("votes", {
-    ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [str(i) for i in range(n)],
-    ...     "criterion": ["c"] * n, "judge": ["j"] * n, "label": ["A", "A", "B"] * 4, "n_samples": [2] * n,
-    ...     "n_scored": [2] * n, "tied": [False] * n, "level": ["nominal"] * n,
-    ...     "scale": ['{"codes":["A","B","tie"],"better":"high"}'] * n})
-    >>> items = pd.DataFrame({"item_id": votes["item_id"], "system_a": "new", "system_b": "old"})
-    >>> table = ek.rank(votes, items)  # new wins 8 of 12: the difference of strengths is log 2
+    >>> votes = pd.DataFrame({"item_id": range(12), "label": ["A", "A", "B"] * 4, "system_a": "x", "system_b": "y"})
+    >>> table = ek.rank(votes)  # x wins 8 of 12: the difference of strengths is log 2
     >>> table[["system", "rank", "wins"]].values.tolist(), round(float(table["strength"].iloc[0]), 4)
-    ([['new', 1, 8], ['old', 2, 4]], 0.3466)
+    ([['x', 1, 8], ['y', 2, 4]], 0.3466)
     """
     if ties not in get_args(Ties):
         raise ConfigError(f"unknown model of ties {ties!r}; allowed: {', '.join(get_args(Ties))}")

@@ -55,23 +55,19 @@ def reliability(
     Parameters
     ----------
     judged
-        Judgments (the samples count: `alpha_single`, comparable over numbers of samples) or votes (each vote
-        is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out. A
-        plain table needs `item_id`, `judge`, and `score` or `label`; with a column `sample` it counts as judgments.
+        Judgments (the samples count: `alpha_single`) or votes (each is one answer: `alpha_vote`, which rises with the
+        number of samples k). Judges of weight 0 are left out. A plain table needs `item_id`, `judge`, and `score` or
+        `label`; with a column `sample` it counts as judgments.
     full
         Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
     ks
         Numbers of samples, for judgments: a row for each, in which `phi` is that of `k` samples of every judge. Above
         `n_samples` it is extrapolated. For Φ of one judge alone, pass its judgments.
     ties
-        How a tied vote counts in `alpha_vote` and `percent_agreement`: ``na`` (default) as no answer, ``half`` as equal
-        shares of its labels (in the kappas of `full` it is no answer). Judges have no right label, so that there is
-        no ``wrong``, and an unscored answer is always left out, as alpha is defined. Judgments are shares as they are.
-    clusters
-        item_id -> cluster, for the intervals; the item by default.
-    scale
-        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
-        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
+        A tied vote in `alpha_vote` and `percent_agreement`: ``na`` (default) is no answer, ``half`` equal shares of its
+        labels. An unscored answer is always left out, as alpha is defined.
+    clusters, scale
+        item_id -> cluster, for the intervals (the item by default); what a plain table cannot say, as in `vote`.
 
     Returns
     -------
@@ -82,28 +78,19 @@ def reliability(
           votes by mean or median take the interval metric on scores, others that of the scale on labels;
         - `alpha_single` or `alpha_vote` (the other is NA): Krippendorff's alpha, 1 perfect, 0 chance. A judge is
           one coder, its samples are shares: o_cc' = Σ_i Σ_{j≠j'} s_ij(c) s_ij'(c') / (m_i − 1);
-        - `percent_agreement` 0-1: share of pairs of judges with equal labels: of votes or, from judgments, of samples;
-        - `spread_item`, `spread_judge`, `spread_item_judge`, `spread_sample`: variance components of
-          `score_norm` on complete blocks (every judge with all its samples), negative ones set to 0; with one
-          sample each the last is part of the third, and of one judge the second and third are part of the first.
-          `phi` 0-1: Φ(J, k) of the jury as it is, or of `k` samples (Brennan 2001; of one judge the Spearman-Brown
-          formula);
-        - `spread_draw`: of expected scores, the mean variance of one drawn verdict around them: what reading the
-          distribution leaves out of the other components. After an explanation it is too small;
+        - `percent_agreement` 0-1: share of pairs of judges with equal labels, of votes or of samples;
+        - `spread_item`, `spread_judge`, `spread_item_judge`, `spread_sample`: variance components of `score_norm` on
+          complete blocks (every judge with all its samples), negative ones set to 0; with one sample each the last is
+          part of the third. `phi` 0-1: Φ(J, k) of the jury (Brennan 2001; of one judge the Spearman-Brown formula);
+        - `spread_draw`: of expected scores, the mean variance of one drawn verdict around them;
         - `_low`, `_high`: 95 % jackknife over clusters; judges are fixed;
         - `n_items`, `n_pairable` (two or more judges scored), `n_judges`, `n_samples` (k), `n_blocks`,
-          `n_clusters`, `n_clusters_effective` (fewer if clusters are unequal); `ties` as chosen, `n_tied`: votes
-          without a label because of a tie; `notes`: why something is NA, and what to mind.
+          `n_clusters`, `n_clusters_effective`; `ties` as chosen, `n_tied` votes without a label; `notes`.
 
-        With `full`, one vote per judge (of judgments: the mean of the samples and the code nearest to it, nominal
-        the majority; a tie has no label), never one coder per sample:
-
-        - `alpha_vote` beside `alpha_single`: it rises with `n_samples` (k); `vote_metric` is its metric: labels
-          with the ``nominal`` or ``ordinal`` metric, mean scores with ``interval``;
-        - `fleiss_kappa` on the `n_complete` items that all judges gave a label (Fleiss 1971);
-        - `gwet_ac1` on labels as they are (Gwet 2008), `gwet_ac2` with quadratic weights between ordinal codes
-          (Gwet 2014, ch. 5); q counts the levels of the scale, not those observed. Less moved by a rare level
-          than kappa and alpha; 1 where nothing varies, where those are NA. All three are NA on interval scales.
+        With `full`, of one vote per judge, `vote_metric` being its metric: `alpha_vote`; `fleiss_kappa` on the
+        `n_complete` items that all judges gave a label (Fleiss 1971); `gwet_ac1` (Gwet 2008), `gwet_ac2` with quadratic
+        weights between ordinal codes (Gwet 2014, ch. 5): less moved by a rare level, 1 where nothing varies, where
+        kappa and alpha are NA. All three are NA on interval scales.
 
     Raises
     ------
@@ -114,14 +101,9 @@ def reliability(
 
     Examples
     --------
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * 6, "rubric_version": ["v1"] * 6, "item_id": list("aabbcc"), "criterion": ["c"] * 6,
-    ...     "judge": ["x", "y"] * 3, "label": ["p", "p", "q", "q", "p", "q"], "n_samples": [1] * 6,
-    ...     "n_scored": [1] * 6, "tied": [False] * 6, "method": ["majority"] * 6, "level": ["nominal"] * 6,
-    ...     "scale": ['{"codes":["p","q"],"better":"high"}'] * 6})
-    >>> reliability(votes)[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
-    [['nominal', 0.444, 0.667]]
+    >>> votes = pd.DataFrame({"item_id": list("aabbcc"), "judge": ["x", "y"] * 3, "label": list("ppqqpq")})
+    >>> reliability(votes, scale=["p", "q"])[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
+    [['ordinal', 0.444, 0.667]]
     """
     form = "samples" if "sample" in names_in(judged) else "votes"
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)

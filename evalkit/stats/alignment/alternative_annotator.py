@@ -113,28 +113,20 @@ def alt_test(
     Parameters
     ----------
     judged
-        An evaluation, which stands for its votes and clusters, or a table:
-        Votes (each judge) or scores (the judge is then ``jury``). The test compares labels: a vote counts by its
-        `label`, not by its mean (interval scales: by its score).
+        As in `align`. A vote counts by its `label`, not by its mean (interval scales: by its score).
     labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns, two
-        annotators at least, three recommended.
+        As in `align`; two annotators at least, three recommended.
     epsilon
         What a judge may be worse by, for being cheaper than the annotator: .2 against experts, .15 against skilled
         annotators, .1 against crowd workers.
     scoring
         ``accuracy``: the share of the others with the same label; ``rmse``: minus the root mean square difference to
         them. By default accuracy on nominal scales and for true/false labels, else rmse.
-    ties
-        ``na`` (default) leaves out the items on which the judge is tied; with ``half`` (accuracy alone) its closeness
-        is the mean over the tied labels; with ``wrong`` the annotator is closer there.
-    unscored
-        ``drop`` (default) leaves out the items that the judge did not score; with ``wrong`` the annotator is closer.
-    part
-        ``dev`` or ``held-out``, for labels of `split_labels`; looks at held-out labels are counted.
-    clusters
-        item_id -> cluster; by default those of the evaluation, else `group_id` of the table, else the item. With
-        ``{}`` each item is one, as in the published test.
+    ties, unscored
+        Items on which the judge is tied, or has no score: left out (``na``, ``drop``; defaults), or the annotator is
+        closer (``wrong``). With ``half`` (accuracy alone) closeness is the mean over the tied labels.
+    clusters, part
+        As in `align`. With ``clusters={}`` each item is one, as in the published test.
 
     Returns
     -------
@@ -149,33 +141,25 @@ def alt_test(
         `summary`: per judge `scoring`, `epsilon`, `n_annotators`, `n_tested`, `winning_rate` = share of the tested
         annotators against whom the judge wins, `advantage_probability` = mean of `judge_rate` (annotators
         unweighted, as published), `passes` (winning rate ≥ .5), `n_items` compared at all; of the items with two
-        annotators or more `n_tied`, `n_unscored` and `n_left_out`, which `ties` and `unscored` as chosen leave out;
-        `same_items`: are all judges compared on the same items? `notes`.
+        annotators or more `n_tied`, `n_unscored` and `n_left_out`; `same_items`: are all judges compared on the same
+        items? `notes`.
 
     Raises
     ------
-    InputError
-        When columns are missing, a row is double, or a label is not on the scale.
-    ConfigError
-        For an epsilon outside 0-1 or an unknown scoring; rmse needs scores.
+    InputError, ConfigError
+        As in `align`; for an epsilon outside 0-1; rmse needs scores.
 
     References
     ----------
-    Calderon, N., Reichart, R., Dror, R. (2025), The alternative annotator test for LLM-as-a-judge, section 3: the
-    procedure, the winning rate ω and the average advantage probability ρ. Benjamini, Y., Yekutieli, D. (2001),
-    theorem 1.3.
+    Calderon, Reichart, Dror (2025), The alternative annotator test for LLM-as-a-judge, section 3. Benjamini, Yekutieli
+    (2001), theorem 1.3.
 
     Examples
     --------
-    >>> items = [f"i{n}" for n in range(40)]
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * 40, "rubric_version": ["v1"] * 40, "item_id": items, "criterion": ["c"] * 40,
-    ...     "judge": ["j"] * 40, "score": [n % 2 for n in range(40)], "label": [str(n % 2) for n in range(40)],
-    ...     "passed": [None] * 40, "n_samples": [1] * 40, "n_scored": [1] * 40, "tied": [False] * 40,
-    ...     "level": ["ordinal"] * 40, "scale": ['{"codes":[0,1],"better":"high"}'] * 40})
-    >>> labels = pd.DataFrame([(item, "c", name, n % 2 if n % 7 else 0) for n, item in enumerate(items)
-    ...     for name in ("ann", "bob", "cid")], columns=["item_id", "criterion", "annotator", "label"])
+    >>> votes = pd.DataFrame({"item_id": range(40), "judge": "j", "score": [n % 2 for n in range(40)],
+    ...                       "level": "ordinal", "scale": '{"codes":[0,1],"better":"high"}'})
+    >>> labels = pd.DataFrame([(n, name, n % 2 if n % 7 else 0) for n in range(40) for name in ("ann", "bob", "cid")],
+    ...                       columns=["item_id", "annotator", "label"])
     >>> alt_test(votes, labels, epsilon=0.2).summary[["winning_rate", "advantage_probability"]].round(3).values.tolist()
     [[1.0, 0.925]]
     """

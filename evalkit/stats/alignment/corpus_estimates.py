@@ -83,93 +83,60 @@ def corpus_estimate(
 ) -> pd.DataFrame:
     """The mean score (or pass rate) that people would give to all items, from a judge and a few labels.
 
-    The judge's own mean has the judge's bias however many items it scores. Here the labels correct it:
-    θ = mean_N(ĝ) + Σ w (Y − ĝ), where ĝ is what the judge's score f predicts of the labels Y, and the weights w of the
-    labelled items are inverse to the probabilities with which they were drawn, and add up to 1. ĝ = λf as in PPI++
-    under 100 labels (λ = Cov(Y, f) / Var f, cut to [0, 1]); from 100 an isotonic regression, fitted in ten folds of
-    clusters, so that no label predicts its own item.
-
-    It holds only if the labelled items were **drawn at random** from all items or with known probabilities
-    (`next_labels`), and if nothing was tuned on them.
+    θ = mean_N(ĝ) + Σ w (Y − ĝ): ĝ is what the judge's score f predicts of the labels Y; the weights w, inverse to the
+    probabilities with which items were drawn, add up to 1. ĝ = λf as in PPI++ under 100 labels, λ = Cov(Y, f)/Var f in
+    [0, 1]; from 100 an isotonic regression in ten folds of clusters. It holds only if the labelled items were **drawn
+    at random** or with known probabilities (`next_labels`), and if nothing was tuned on them.
 
     Parameters
     ----------
     judged
-        An evaluation, which stands for its votes and clusters, or a table:
-        Votes (each judge) or scores (the judge is then ``jury``) of all items, by one version of a rubric.
+        An evaluation, or votes (each judge) or scores (``jury``) of all items, by one version of a rubric.
     labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Y is the
-        mean over the annotators of an item. With the columns `probability` and `round` of `next_labels`, labels are
-        weighted; where `probability` is missing, the items of the round count as drawn with equal probabilities.
-        Labels whose `source` says that their items were not drawn at random are left out, but ``disputed`` ones with
-        a `round`. Of labels with a
-        column `part` (`split_labels`) only those that are held out are used, and the look is counted; they stand for
-        the whole corpus, dev items included.
+        As in `align`; Y is the mean over the annotators. Weighted by `probability` and `round` of `next_labels`, if
+        they are there; labels whose `source` says that their items were not drawn at random are left out. Of labels
+        with a `part` only held-out ones are used, and the look is counted.
     figure
-        ``score`` (rubric units) or ``passed`` (share of passes: Y is the share of the annotators who pass).
+        ``score`` (rubric units) or ``passed`` (share of passes).
     unscored
-        The value of f if the judge has none (and for ``passed`` if its verdict is a tie), on labelled and
-        other items alike: one number, by default the mean of f over the scored items.
+        f where the judge has none (``passed``: or a tie); by default the mean of f over the scored items.
     largest_error
-        How far the judge may be off on an item without an error of that size among the labels, in units of the
-        estimate: by default the width of an interval scale, half the width (at least one step) of an ordinal one, 1
-        for ``passed``. The interval holds for errors up to it; `notes` shows it. A smaller one makes it narrower.
-    clusters
-        item_id -> cluster; by default those of the evaluation, else the item.
-    cache
-        The cache folder, where looks are counted (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
-    scale
-        What a plain table (`item_id`, `score`, perhaps `judge`) cannot say, as in `vote`. Without the ends of the scale
-        there is no estimate.
+        How far the judge may be off without an error of that size among the labels: by default the width of an interval
+        scale, half the width (at least one step) of an ordinal one, 1 for ``passed``.
+    clusters, cache, scale
+        As in `align`. Without the ends of the scale there is no estimate.
 
     Returns
     -------
     DataFrame
-        One row per `rubric, rubric_version, criterion, judge`, each figure with its 95 % interval in `_low` and `_high`
-        (`intervals.bounded_interval`: Wilson's by the standard error, with t of the effective labelled clusters − 1):
+        One row per `rubric, rubric_version, criterion, judge`; 95 % intervals in `_low` and `_high` (Wilson's by the
+        standard error, with t of the effective labelled clusters − 1):
 
         - `estimate`: θ. Its variance is that of ĝ over the items and of the weighted Y − ĝ, added within clusters, and
-          `largest_error` divided by n_eff, squared: one more error than was seen. From 60 labels, where the interval of
-          the labels alone is narrower, they are the estimate. NA if there are under 30 labelled items or 10 labelled
-          clusters, or if all labels are equal;
+          (`largest_error` / n_eff)²: one more error than was seen. From 60 labels, where their own interval is
+          narrower, they are the estimate. NA under 30 labelled items or 10 clusters, or if all labels are equal;
         - `raw`: the judge's own mean over its scored items; `human`: the weighted mean of the labels alone;
-        - `n_effective`: the number of labels drawn with equal probabilities to which these are equivalent (Kish);
-          `worth`: how many labels alone would give an interval as narrow as that of `estimate`;
-        - `method`: ``linear``, ``isotonic`` or ``labels`` (alone), NA without estimate;
-        - `n_items`, `n_labelled` of them, `n_unscored`, `n_clusters` and `n_clusters_effective` of the labelled;
-          `notes`: also where the judge scores the labelled items otherwise than all (z over ±3.3), so that these hardly
-          stand for the others.
+        - `n_effective`: of labels (Kish); `worth`: how many labels alone would give as narrow an interval;
+        - `method`: ``linear``, ``isotonic`` or ``labels`` (alone); `n_items`, `n_labelled`, `n_unscored`, `n_clusters`,
+          `n_clusters_effective` of the labelled; `notes`: also where these hardly stand for the others (z over ±3.3).
 
     Raises
     ------
-    InputError
-        When columns are missing, a row is double, a label is not on the scale, a rubric has two versions, a
-        probability is unknown, 0 or above 1, or the labels were all used for tuning.
-    ConfigError
-        For an unknown option.
-    CacheError
-        When a look at held-out labels cannot be counted.
+    InputError, ConfigError, CacheError
+        For missing columns, a double row, a label off the scale, two versions, a probability that is unknown, 0 or
+        above 1, or labels all used for tuning; for an unknown option; when a look cannot be counted.
 
     References
     ----------
-    Angelopoulos, A., Duchi, J., Zrnic, T. (2023), PPI++: efficient prediction-powered inference, arXiv:2311.01453.
-    Särndal, C.-E., Swensson, B., Wretman, J. (1992), Model assisted survey sampling: the difference estimator.
-    Zrnic, T., Candès, E. (2024), Cross-prediction-powered inference, arXiv:2309.16598: ĝ from folds.
+    Angelopoulos, Duchi, Zrnic (2023), PPI++, arXiv:2311.01453. Särndal, Swensson, Wretman (1992), Model assisted survey
+    sampling. Zrnic, Candès (2024), Cross-prediction-powered inference, arXiv:2309.16598.
 
     Examples
     --------
-    >>> n = 200
-    >>> truth = [item % 3 > 0 for item in range(n)]
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
-    ...     "criterion": ["c"] * n, "judge": ["j"] * n, "score": [float(t or i % 2) for i, t in enumerate(truth)],
-    ...     "label": [str(int(t or i % 2)) for i, t in enumerate(truth)], "passed": [None] * n,
-    ...     "n_samples": [1] * n, "n_scored": [1] * n, "tied": [False] * n,
-    ...     "level": ["ordinal"] * n, "scale": ['{"codes":[0,1],"better":"high"}'] * n})
-    >>> labels = pd.DataFrame({"item_id": [f"i{i}" for i in range(60)], "criterion": "c", "annotator": "ann",
-    ...                        "label": [int(t) for t in truth[:60]]})
-    >>> corpus_estimate(votes, labels)[["raw", "estimate", "human", "method"]].round(2).values.tolist()
+    >>> truth = [float(item % 3 > 0) for item in range(200)]
+    >>> votes = pd.DataFrame({"item_id": range(200), "score": [max(t, i % 2) for i, t in enumerate(truth)]})
+    >>> labels = pd.DataFrame({"item_id": range(60), "label": truth[:60]})
+    >>> corpus_estimate(votes, labels, scale=[0, 1])[["raw", "estimate", "human", "method"]].round(2).values.tolist()
     [[0.83, 0.66, 0.67, 'linear']]
     """
     check_choice("figure", figure, get_args(FigureOption))

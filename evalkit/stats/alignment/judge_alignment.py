@@ -75,106 +75,60 @@ def align(
     Parameters
     ----------
     judged
-        An evaluation, which stands for its votes and clusters, or a table:
-        Votes (one row per judge comes out) or scores (the judge is then ``jury``). A plain table needs `item_id`, and
-        `score` or `label` (and `judge`, `criterion` where there are several).
+        An evaluation, or votes (one row per judge comes out) or scores (the judge is then ``jury``). A plain table
+        needs `item_id`, and `score` or `label` (and `judge`, `criterion` where there are several).
     labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Without
-        `annotator`, the labels are those of one, ``people``; without `criterion`, of the only criterion. A label
-        is a code, or ``true``/``false`` where the criterion has a pass rule. On ordinal scales a number between the
-        codes is allowed too: the mean of several people, a score without verdict.
+        `item_id, criterion, annotator, label`, or criterion -> item columns of an evaluation. A label is a code,
+        ``true``/``false`` where the criterion has a pass rule, or, on ordinal scales, a number between the codes.
     figures
-        Which figures to show; by default those below from `accuracy` to `bias`. On request also, of verdicts or labels:
-        ``balanced_accuracy``, the mean of the shares that the judge gets right of each class; ``f1_<label>`` of one
-        class (``f1_true`` of passes), ``macro_f1``, their mean. They are NA where people never use a class of
-        the scale, and have no interval where a class is in fewer than 3 clusters.
+        By default those below from `accuracy` to `bias`; also ``balanced_accuracy``, ``macro_f1``, ``f1_<label>``
+        (``f1_true`` of passes): NA where people never use a class, without interval where one is in under 3 clusters.
     reference
-        ``each`` (default): the figure against each annotator, averaged over them by their numbers of compared items,
-        so that an annotator of 3 labels does not count like one of 40. ``mean`` or ``majority``: against
-        the answers of all annotators combined (verdicts and labels by majority in both; a tie is not a reference).
+        ``each`` (default): against each annotator, averaged by their numbers of items; ``mean``, ``majority``: against
+        all combined (verdicts and labels by majority; a tie is no reference).
     ties
-        How a tie of the judge counts in the figures on verdicts (labels): ``na`` (default) leaves it out, which rewards
-        a judge for abstaining; ``half`` gives 1/t where the right label is among the t equal ones (a verdict is
-        between two); ``wrong`` makes it an error. All figures, kappa and F1 included, are of that one table.
+        A tie of the judge in figures on verdicts (labels): left out (``na``, default), 1/t where the right label is
+        among t equal ones (``half``), or an error (``wrong``).
     unscored
-        ``drop`` (default) leaves out the items on which the judge gave no verdict (label) for another reason than a
-        tie; ``wrong`` makes them errors. Figures on scores leave out what has no score in any case.
+        Items without a verdict (label) for another reason: left out (``drop``, default) or errors (``wrong``).
     by
-        A further grouping: a column of `judged` or of `items`, or item_id -> group. Of rows of `explode_criteria`,
-        ``sign`` and ``axis`` show for which criteria a judge is right.
-    items
-        The items; their `group_id`, if there is one, makes the clusters. Of an evaluation, its own.
-    clusters
-        item_id -> cluster; by default those of the evaluation, else the item. `Evaluation` takes its items' groups and
-        equal contents: `clusters=evaluation.clusters` gives the intervals that it shows.
+        A further grouping: a column of `judged` or of `items`, or item_id -> group.
+    items, clusters
+        The items, whose `group_id` makes the clusters; or item_id -> cluster. By default those of the evaluation.
     part
-        ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted,
-        with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
-        where labels carry parts.
-    cache
-        The cache folder, where looks are counted (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
-    scale
-        What a plain table cannot say, as in `vote`. Numbers whose scale is not known have no accuracy and kappa;
-        correlations, `mae` and `bias` are there.
+        ``dev`` or ``held-out``, for labels of `split_labels`; a look at held-out ones is counted. None: all labels, or
+        those of ``dev`` where labels carry parts.
+    cache, scale
+        The cache folder, where looks are counted; what a plain table cannot say, as in `vote`.
 
     Returns
     -------
     DataFrame
-        One row per `rubric, rubric_version, criterion` (and `by`) and `judge`, every figure NA where it is
-        not defined, with its 95 % interval in `_low` and `_high` (judges and annotators are fixed):
+        One row per `rubric, rubric_version, criterion` (and `by`) and `judge`; figures with their 95 % interval in
+        `_low` and `_high` (judges and annotators are fixed), NA where not defined, with the reason in `notes`:
 
-        - verdicts if the criterion has a pass rule, else labels: `accuracy` and `kappa` (Cohen);
-          `false_pass_rate` (the judge passes, of what people fail) and `false_fail_rate`;
-        - scores, in rubric units: `quadratic_kappa` (Lin's concordance 2s_xy/(s_x² + s_y² + (x̄ − ȳ)²) with
-          1/n moments: the quadratic weighted kappa, for means of samples too), `pearson`, `spearman`,
-          `kendall` (tau-b), `mae`, `bias` (judge − human). Where one level is rare the intervals of the first two
-          are too narrow: simulated, those of `quadratic_kappa` covered 85-92 % at 30 and 60 items;
-        - `…_people`: people among themselves, the same figure averaged over pairs of annotators or, against
-          ``mean`` and ``majority``, over each annotator against the others. It is no upper limit: people err, too, and
-          two who err on 20 % of the items agree on 68 %, and a perfect judge agrees with each on 80 %;
-          `…_as_peer`, against ``mean`` and ``majority``: the judge in the place of each annotator, to compare with
-          `…_people`. Neither has an interval: on few items it is as unsure as the judge's figure;
-        - `n_items` of the judge, `n_labelled` of them, `n_scored` of these (ties included),
-          `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict of judge and people (without pass
-          rule: a label; a tie is none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective`
-          (n²/Σm² for clusters of m of the n items: fewer than `n_clusters` if these are unequal);
-        - `n_repaired`, if `judged` has the column `repaired`: of the labelled items, those whose vote rests on a
-          repaired reply; `notes` has the agreement on the others, and ``by="repaired"`` has both groups;
-        - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
-          figures on verdicts leave out, by these choices or as people give no verdict; `same_items`: are all judges
-          of the criterion compared on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and
-          ``wrong`` for unscored those on verdicts are; those on scores leave out what has no score;
-        - `notes`: why something is NA, and what to mind; also where the judge scores the labelled items otherwise than
-          all (z over ±3.3), as if they were picked by hand, and, with three judges or more, by how much the best one is
-          above or below the next on the same items (paired, with its interval): the best of several looks better than
-          it is.
+        - of verdicts, without pass rule of labels: `accuracy`, `kappa` (Cohen 1960, eq. 1), `false_pass_rate` (of what
+          people fail), `false_fail_rate`;
+        - of scores: `quadratic_kappa` (Lin 1989, 2s_xy/(s_x² + s_y² + (x̄ − ȳ)²); with a rare level its intervals cover
+          85-92 %), `pearson`, `spearman`, `kendall` (tau-b), `mae`, `bias` (judge − human), in rubric units;
+        - `…_people`: people among themselves; `…_as_peer` (``mean``, ``majority``): the judge in each one's place;
+        - `n_items`, `n_labelled`, `n_scored` of these (ties included), `coverage` = n_scored / n_labelled,
+          `n_verdicts`, `n_annotators`, `n_tied_references`, `n_tied`, `n_left_out`, `n_repaired`, `n_clusters`,
+          `n_clusters_effective` (n²/Σm² for clusters of m items); `same_items`: are all judges compared on the same
+          items?; `ties`, `unscored` as chosen; of held-out labels `n_looks`, `n_versions`.
 
     Raises
     ------
-    InputError
-        When columns are missing, a row is double, a label is not on the scale (the message lists what is
-        allowed), or no label is of a criterion that was judged.
-    ConfigError
-        For an unknown option.
-    CacheError
-        When a look at held-out labels cannot be counted.
-
-    References
-    ----------
-    Cohen, J. (1960), A coefficient of agreement for nominal scales, eq. (1). Lin, L. (1989), A concordance
-    correlation coefficient to evaluate reproducibility. Kendall, M. (1945), tau-b.
+    InputError, ConfigError, CacheError
+        For a column that is missing, a double row, a label that is not on the scale or of no judged criterion; for an
+        unknown option; when a look cannot be counted.
 
     Examples
     --------
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("abcd"), "criterion": ["c"] * 4,
-    ...     "judge": ["j"] * 4, "score": [0.0, 1.0, 1.0, 1.0], "label": ["0", "1", "1", "1"],
-    ...     "passed": [False, True, True, True], "n_samples": [1] * 4, "n_scored": [1] * 4, "tied": [False] * 4,
-    ...     "level": ["ordinal"] * 4, "scale": ['{"codes":[0,1],"better":"high","pass_at":1}'] * 4})
-    >>> labels = pd.DataFrame({"item_id": list("abcd"), "criterion": "c", "annotator": "ann", "label": [0, 1, 1, 0]})
-    >>> align(votes, labels)[["judge", "accuracy", "kappa", "false_pass_rate", "n_scored"]].values.tolist()
-    [['j', 0.75, 0.5, 0.5, 4]]
+    >>> votes = pd.DataFrame({"item_id": list("abcd"), "judge": "j", "score": [0, 1, 1, 1]})
+    >>> labels = pd.DataFrame({"item_id": list("abcd"), "label": [0, 1, 1, 0]})
+    >>> align(votes, labels, scale=[0, 1])[["judge", "accuracy", "kappa", "n_scored"]].values.tolist()
+    [['j', 0.75, 0.5, 4]]
     """
     counting = check_counting("align", ties, unscored)
     _check_options(reference, figures)

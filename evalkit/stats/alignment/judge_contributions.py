@@ -64,11 +64,8 @@ def jury_value(
 
     Parameters
     ----------
-    votes
-        The table of `vote`, or an evaluation, which stands for its votes and clusters.
-    labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Of
-        labels of `split_labels`, those of ``dev``.
+    votes, labels
+        The table of `vote`, or an evaluation; labels as in `align`, those of ``dev`` where they carry parts.
     figure
         Which figure of `align`; by default ``accuracy`` if there are verdicts or nominal labels, else
         ``quadratic_kappa``.
@@ -80,7 +77,7 @@ def jury_value(
         As in `align`, for figures on verdicts and labels; a tie is half right by default. Figures on scores leave out
         what has no score.
     clusters
-        item_id -> cluster, for the intervals; by default those of the evaluation, else the item.
+        As in `align`.
 
     Returns
     -------
@@ -110,14 +107,10 @@ def jury_value(
 
     Examples
     --------
-    >>> said = {"a": "1101", "b": "1100", "c": "0111"}
-    >>> votes = schemas.table("votes", {
-    ...     "rubric": ["r"] * 12, "rubric_version": ["v1"] * 12, "item_id": list("wxyz") * 3, "criterion": ["c"] * 12,
-    ...     "judge": [judge for judge in said for _ in range(4)], "score": [float(c) for s in said.values() for c in s],
-    ...     "label": [c for s in said.values() for c in s], "passed": [c == "1" for s in said.values() for c in s],
-    ...     "n_samples": [1] * 12, "n_scored": [1] * 12, "tied": [False] * 12,
-    ...     "level": ["ordinal"] * 12, "scale": ['{"codes":[0,1],"better":"high","pass_at":1}'] * 12})
-    >>> labels = pd.DataFrame({"item_id": list("wxyz"), "criterion": "c", "annotator": "ann", "label": [1, 1, 0, 0]})
+    >>> votes = pd.DataFrame([(item, judge, int(code)) for judge, codes in (("a", "1101"), ("b", "1100"), ("c", "0111"))
+    ...                       for item, code in zip("wxyz", codes)], columns=["item_id", "judge", "score"])
+    >>> votes = votes.assign(level="ordinal", scale='{"codes":[0,1],"better":"high","pass_at":1}')
+    >>> labels = pd.DataFrame({"item_id": list("wxyz"), "label": [1, 1, 0, 0]})
     >>> jury_value(votes, labels)[["judge", "value", "without", "effect", "best"]].values.tolist()
     [['jury', 0.75, nan, nan, False], ['a', 0.75, 0.625, 0.125, False], ['b', 1.0, 0.5, 0.25, True],
      ['c', 0.25, 0.875, -0.125, False]]

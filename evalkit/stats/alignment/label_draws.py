@@ -43,9 +43,8 @@ def next_labels(
 
     Each item is drawn independently (Poisson sampling) with π = min(1, n (.3/N + .7 size/Σ size)) of the N items
     without a label. Join `probability` and `round` to the labels: `corpus_estimate` weights by them, so that its
-    figures stay unbiased however the items were drawn. Expect little: in the simulations of
-    ``benchmarks/few_labels.py`` with up to 100 labels, the error of a mean was between 6 % larger and 16 % smaller
-    when items were drawn by uncertainty.
+    figures stay unbiased however the items were drawn. Expect little: with up to 100 labels, drawing by uncertainty
+    made the error of a mean between 6 % larger and 16 % smaller (``benchmarks/few_labels.py``).
 
     Parameters
     ----------
@@ -55,23 +54,19 @@ def next_labels(
     n
         Number of items to expect for each criterion; of ``examples``, the most.
     labels
-        The labels that exist, as a long table with the columns `probability` and `round` if they were drawn by this
-        function, or a mapping; their items are not drawn again. Those without `round` are round 0.
+        The labels that exist, as in `align`, with `probability` and `round` if this function drew them; their items are
+        not drawn again. Those without `round` are round 0.
     strategy
         The size of an item: ``random`` (all equal); ``uncertainty`` (√(1 − `self_agreement` + 1/(k + 1)) with k
         samples, mean over judges: needs two samples); ``disagreement`` (√(`disagreement` + 1/(J + 1)) with J judges:
         needs two); ``balanced`` (1 / number of items with the same label: rare labels are drawn as often as others).
-        Without the term in k, items on which the judge is sure and wrong have so much weight that the error of a mean
-        was up to 40 % larger than with random labels in simulations.
 
-        ``examples`` picks items that are labelled, for the prompt (`Rubric.with_examples`); never one that is held
-        out: only labels of the part ``dev`` are used (labels without a column `part` are split first, see
-        `split_labels`). The levels take turns, so that each is shown about equally often. An item counts with the
-        label that most annotators gave; a tie is left out.
+        ``examples`` picks labelled items for the prompt (`Rubric.with_examples`), never one that is held out: labels
+        without a column `part` are split first (`split_labels`). The levels take turns. An item counts with the label
+        that most annotators gave; a tie is left out.
     clusters
-        item_id -> cluster: the draw is spread over the clusters, with the same probabilities. Each gives as many items
-        as it has chances in sum, up or down to a whole number. For criteria that belong to items:
-        ``rows.set_index("item_id")["of_item"]`` of the rows of `explode_criteria`.
+        item_id -> cluster: the draw is spread over the clusters, with the same probabilities. For criteria that belong
+        to items: ``rows.set_index("item_id")["of_item"]`` of the rows of `explode_criteria`.
     seed
         Another seed draws other items; the same call always draws the same.
 
@@ -92,15 +87,9 @@ def next_labels(
 
     Examples
     --------
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * 40, "rubric_version": ["v1"] * 40, "item_id": [f"i{i}" for i in range(40)],
-    ...     "criterion": ["c"] * 40, "judge": ["j"] * 40, "label": [str(int(i < 4)) for i in range(40)],
-    ...     "score": [float(i < 4) for i in range(40)], "passed": [None] * 40,
-    ...     "n_samples": [1] * 40, "n_scored": [1] * 40, "tied": [False] * 40,
-    ...     "level": ["ordinal"] * 40, "scale": ['{"codes":[0,1],"better":"high"}'] * 40})
-    >>> drawn = next_labels(votes, 10, strategy="balanced")
-    >>> sorted(drawn["probability"].round(3).unique().tolist())
+    >>> votes = pd.DataFrame({"item_id": range(40), "judge": "j", "score": [int(item < 4) for item in range(40)],
+    ...                       "level": "ordinal", "scale": '{"codes":[0,1],"better":"high"}'})
+    >>> sorted(next_labels(votes, 10, strategy="balanced")["probability"].round(3).unique().tolist())
     [0.172, 0.95]
     """
     check_choice("strategy", strategy, get_args(DrawStrategy))
@@ -132,7 +121,11 @@ def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:
     if strategy == "random":
         return pd.Series(1.0, index=items)
     if strategy == "balanced":
-        label = aggregate(votes).set_index("item_id")["label"].astype(object).fillna("no label")
+        label = aggregate(votes).set_index("item_id")["label"].astype(object)
+        if label.isna().all():
+            fact = "strategy='balanced' needs items with a label, and there are none"
+            raise ConfigError(f"{fact}; a table with its own `level` and `scale` has labels, or use 'random'")
+        label = label.fillna("no label")
         return (1 / label.map(label.value_counts())).reindex(items)
     if strategy == "uncertainty":
         if "self_agreement" not in votes or "n_scored" not in votes:

@@ -64,35 +64,25 @@ def pass_threshold(
     """The pass threshold on a judge's score, or P(pass), that agrees best with people's verdicts, and what it is worth.
 
     The threshold that fits best on some items looks better on them than it is. So each fold of the items is judged
-    by the threshold of the other folds: `out_of_fold` is what to expect, `in_sample` is what to distrust.
+    by the threshold of the others (Stone 1974): `out_of_fold` is what to expect, `in_sample` is what to distrust.
 
     Parameters
     ----------
-    judged
-        An evaluation, which stands for its votes and clusters, or a table:
-        Votes (each judge) or scores (the judge is then ``jury``), of criteria with a pass rule.
-    labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns; a code
-        is a verdict by the rubric's pass rule.
+    judged, labels
+        As in `align`, of criteria with a pass rule; a code is a verdict by this rule.
     folds
-        Number of folds, 2 or more; fewer if there are fewer clusters. Clusters go to folds by the sha256 of their
-        name, in any order of rows the same.
+        Number of folds, 2 or more; fewer if there are fewer clusters, which go to folds by the sha256 of their name.
     of
         ``pass_prob``: a cut on the probability of passing, in the place of .5, chosen on the labels of ``dev`` and with
         ``part="held-out"`` shown on held-out ones. `objective`, `ties` and `unscored` then keep their defaults.
     objective
-        ``accuracy``: the share of verdicts that agree, or ``balanced_accuracy``: the mean of that share among the
-        passes and among the fails of people, for rare passes or fails. Both against each annotator, averaged over
-        them by their numbers of labels (balanced: those who gave both verdicts).
-    ties
-        How a tied verdict counts in `present`: ``half`` (default) right or ``wrong``. A threshold gives every score a
-        verdict and all figures here are of the same items, so that ties cannot be left out.
-    unscored
-        ``drop`` (default) leaves out items without a score; with ``wrong`` no threshold is right on them.
-    clusters
-        item_id -> cluster; by default those of the evaluation, else the item. A cluster is in one fold.
-    part
-        As in `align`: by default the labels of ``dev`` if labels carry parts; a look at held-out ones is counted.
+        ``accuracy``, or ``balanced_accuracy``: its mean among the passes and among the fails of people. Against each
+        annotator, averaged by their numbers of labels (balanced: those who gave both verdicts).
+    ties, unscored
+        A tied verdict in `present`: ``half`` (default) right, or ``wrong``. Items without a score: ``drop`` (default)
+        or ``wrong`` at every threshold.
+    clusters, part
+        As in `align`. A cluster is in one fold.
 
     Returns
     -------
@@ -102,44 +92,29 @@ def pass_threshold(
         - `cut`: the best threshold (score ≥ cut passes; ≤ where low is better), half-way between two scores that
           occur, of equally good ones the one nearest to the rubric's `pass_at`; infinite if nothing should pass;
         - `pass_at`: the nearest code on the good side of it (interval scales: the cut); NA where no code is;
-        - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the figure of the verdicts as
-          they are, on the same items; a missing one is wrong, and NA if all are missing;
+        - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the verdicts as they are, on the
+          same items; a missing one is wrong, and NA if all are missing;
         - `cut_lowest`, `cut_highest` over the folds: far apart, the threshold is not known;
         - `n_items`, `n_labelled` compared, `n_left_out` with a verdict of people and without a score, `n_tied`,
           `n_folds`; `same_items`: are all judges compared on the same items? `ties` and `unscored` as chosen, `notes`.
 
-        Of ``pass_prob``, under 50 labelled items nothing; `cut` is .5 or a half hundredth (P ≥ cut passes), `present`
-        is of .5, where a P of .5 is half right, and:
+        Of ``pass_prob``, from 50 labelled items on; `cut` is .5 or a half hundredth, `present` is of .5, and:
 
-        - `changed`: share of the verdicts that the cut changes; `n_needed`: about how many held-out labels show the
-          gain that is seen out of fold, or on the held-out labels;
-        - `gain` on held-out labels against .5 with its interval, `n_held_out`; NA without a look. There is none where
-          `out_of_fold` is not above `present`. `n_looks` and `n_versions` as in `align`;
+        - `changed`: share of verdicts that the cut changes; `n_needed`: about how many held-out labels show the gain;
+        - `gain` on held-out labels against .5 with its interval, `n_held_out`; only where `out_of_fold` is above
+          `present`, by a look; `n_looks`, `n_versions` as in `align`;
         - `kept`: is the lower end above 0 at the level of this look (`alpha_of`)?
 
     Raises
     ------
-    InputError
-        When columns are missing, a row is double, or a label is not on the scale.
-    ConfigError
-        For an unknown option, or under two folds.
-
-    References
-    ----------
-    Stone, M. (1974), Cross-validatory choice and assessment of statistical predictions.
+    InputError, ConfigError
+        As in `align`; for under two folds.
 
     Examples
     --------
-    >>> n = 40
-    >>> from evalkit import tables
-    >>> votes = tables.table("votes", {
-    ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
-    ...     "criterion": ["c"] * n, "judge": ["j"] * n, "score": [float(i % 3) for i in range(n)],
-    ...     "label": [str(i % 3) for i in range(n)], "passed": [i % 3 > 1 for i in range(n)],
-    ...     "n_samples": [1] * n, "n_scored": [1] * n, "tied": [False] * n,
-    ...     "level": ["ordinal"] * n, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * n})
-    >>> labels = pd.DataFrame({"item_id": [f"i{i}" for i in range(n)], "criterion": "c", "annotator": "ann",
-    ...                        "label": ["true" if i % 3 else "false" for i in range(n)]})
+    >>> votes = pd.DataFrame({"item_id": range(40), "judge": "j", "score": [item % 3 for item in range(40)],
+    ...                       "level": "ordinal", "scale": '{"codes":[0,1,2],"better":"high","pass_at":2}'})
+    >>> labels = pd.DataFrame({"item_id": range(40), "label": [str(item % 3 > 0).lower() for item in range(40)]})
     >>> pass_threshold(votes, labels)[["cut", "pass_at", "out_of_fold", "present"]].round(3).values.tolist()
     [[0.5, 1.0, 1.0, 0.675]]
     """

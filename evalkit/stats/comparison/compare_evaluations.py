@@ -67,80 +67,44 @@ def compare(
     Parameters
     ----------
     before, after
-        The results of `evaluate`, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
-        tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
-        differ; items that only one side has are left out. Plain tables need `item_id` and `score` or `label`; without
-        `judge` they are finished scores, of the ``jury``. Without `sample` they say nothing of what chance changes.
-        Also two tables of `points`, paired by item, with clusters by `group_id`; of two rubrics, under the name
-        ``points``; those by axis have a row for each.
+        Evaluations, or judgments tables (these have no row for a jury). Rubric versions may differ; items that only one
+        side has are left out. Plain tables need `item_id` and `score` or `label`; without `judge` they are finished
+        scores, of the ``jury``. Also two tables of `points`, paired by item, with clusters by `group_id`.
     labels
-        Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
-        items that became right and wrong against the majority of people; without, items that went from fail to pass
-        and from pass to fail. By default the labels that the evaluations hold; where the sides differ on common items,
-        those of `after`, and `notes` says so. Held-out ones are left out. An empty table: no labels. Labels with the
-        `source` ``changed`` count once all items whose verdict changed have a label.
+        Human labels, as in `align`; by default those of the evaluations (of `after` where they differ). Held-out ones
+        are left out. An empty table: no labels. Labels with the `source` ``changed`` count once all items whose verdict
+        changed have a label.
     across_modes
         Allow one judge on one side and a jury on the other.
-    clusters
-        item_id -> cluster; the item by default (or `before.clusters`).
+    clusters, scale
+        item_id -> cluster, by default `before.clusters`, else the item; what plain tables cannot say, as in `vote`.
     rows
-        ``jury``: of each criterion that has one the row of the jury alone, a third of the time; p is adjusted over
-        the rows that there are.
+        ``jury``: of each criterion that has one the row of the jury alone; p is adjusted over the rows that there are.
     floor
-        Judgments of the prompts of `before` with twice the samples (from `sample_again`, or an evaluation with more
-        samples), for a measured noise floor. By default the samples of `before` itself, if there are twice as many
-        as in `after`; judges that run without model or service are sampled again.
-    scale
-        What plain tables cannot say, as in `vote`. Without the ends of the scale `mean_difference` is NA.
+        Judgments of the prompts of `before` with twice the samples (`sample_again`), for a measured noise floor. By
+        default the samples of `before` itself, if there are twice as many as in `after`.
 
     Returns
     -------
     Comparison
-        Its `table` has one row per `rubric, criterion, judge` (judges of both sides; ``jury`` for the scores, where
-        a side has several judges or they differ):
+        `decisions`: per criterion whether to keep ``after``, in a sentence. `table`: one row per `rubric, criterion,
+        judge` (``jury`` for the scores), with 95 % intervals by clusters in `_low` and `_high`:
 
-        - `version_before`, `version_after`: the rubric versions;
-        - `n_common` items on both sides, in `n_clusters` clusters (`n_clusters_effective`: fewer if these are unequal);
-          `n_verdicts` of the items with a verdict (without
-          pass rule: a label) on both;
-        - `changed` of these, NA if there are none; `n_asked_again`: items for which a judge has new replies. Where
-          there is none, `floor_source` is ``same replies``: nothing changed by chance; where no judge has some on both
-          sides (other judges, more samples), ``not asked twice``: the interval of `effect` alone allows for it;
-        - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
-          between the sides (exact; 1,999 draws); NA for one sample each;
-        - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of the first prompt
-          change, ``measured`` on twice the samples of `n_floor` items, with its 95 % interval. Without these it is the
-          ``range`` that the samples of one judge allow (of three samples nearly useless), and `floor` is NA.
-          `floor_source` shows which;
-        - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
-          `floor_high`: `changed` above it is more than chance explains;
-        - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
-          nearer to people's and that moved away from it, an equal distance is neither; NA without labels; of pairs and
-          other nominal criteria ``labels``: right is the label that most people gave, and a tied pair is a
-          tie), `effect` = (fixed − broke)/n
-          with a cluster interval (Agresti and Min 2005), n being the `n_paired` items (in `n_paired_clusters`) that
-          could be fixed or broken, `mcnemar_p` (mid-p, by clusters), `n_clusters_fixed` and `n_clusters_broke` (of how
-          many clusters more were fixed than broken, and the reverse). Labels count by the pass rule of `after`, so that
-          only verdicts can be fixed or broken; `effect_by_before_rule`: by that of `before`, if it is another. Where
-          the two disagree, no decision says which side to keep;
-        - `n_unlabelled`: the items whose verdict changed and that have no label, without those that would be held out.
-          If there are labels with the `source` ``changed`` and this is 0, `against` is ``changed``, and `effect` is
-          (fixed − broke)/n over all n items that both sides judged. Until then, `effect_least` and `effect_most` count
-          all of them against and all for `after`, and `evidence_least` is the `evidence` of the former;
-        - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
-          most frequent one, whichever are fewer (of labels, those with the
-          `source` ``changed`` left out): under 3, no decision says to keep `after`, since a judge with one
-          verdict for everything would agree as well;
-        - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
-          cluster interval, `sign_flip_p` by clusters;
-        - `score_difference` with its interval: the same in the units of the score, where both sides have one scale;
-        - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
-          of one item's score (0-1), for mean scores of two samples and more;
-        - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
-
-        With labels, its `decisions` say for each criterion in one sentence whether to keep ``after``, by `effect` of
-        the jury (or the only judge); printed first. Of many versions that you compare, one is better by chance: the
-        tuner widens the interval for them.
+        - `version_before`, `version_after`; `n_common` items in `n_clusters` (`n_clusters_effective`), `n_verdicts` of
+          them with a verdict (without pass rule: a label) on both sides; `changed` of these;
+        - `n_asked_again`: items with new replies; `change_p`: samples permuted between the sides (1,999 draws);
+        - `floor`: share of items 0-1 whose verdict fresh samples change; `floor_source`: ``measured`` on `n_floor`
+          items, ``range`` that the samples allow, ``same replies`` (none), ``not asked twice``; `chance_up_to`: the
+          number of items that chance changes, up to the .975 quantile at `floor_high`;
+        - `fixed`, `broke`, `against` (``labels``, ``changed`` labels, ``distances`` of scores, or ``verdicts``: from
+          fail to pass and back), `effect` = (fixed − broke)/n (Agresti and Min 2005) of `n_paired` items in
+          `n_paired_clusters`, `mcnemar_p` (mid-p), `n_clusters_fixed`, `n_clusters_broke`; `effect_by_before_rule`: by
+          the pass rule of `before`, if it is another;
+        - `n_unlabelled` changed items; until they are labelled, `effect_least`, `effect_most` and `evidence_least` are
+          the bounds; `n_rarer`: clusters with the rarer verdict; under 3, no decision says to keep `after`;
+        - `mean_difference` of `score_norm` (after − before) on `n_scored` items, `sign_flip_p`; `score_difference` in
+          the units of the score; `difference_sd`, `item_change`: what sampling gives them;
+        - `…_holm`: p adjusted over all rows; `notes`.
 
     Raises
     ------
@@ -152,8 +116,6 @@ def compare(
 
     Examples
     --------
-    Two finished tables of scores:
-
     >>> before = pd.DataFrame({"item_id": list("abcd"), "score": [0, 1, 1, 0]})
     >>> after = pd.DataFrame({"item_id": list("abcd"), "score": [1, 1, 1, 0]})
     >>> compare(before, after, scale=[0, 1]).table[["n_common", "score_difference"]].values.tolist()

@@ -1,86 +1,15 @@
-"""JupyterLab for all tests, Chromium for those of a file; a notebook for each."""
+"""Chromium for the tests of a file."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from labs import KERNELS, PATIENCE_MS, Lab, Notebook, missing, running_browser, running_lab
-from warm_process import OF_KERNEL, WarmProcess
-
-REQUIRED = bool(os.environ.get("CI"))
-SIZE = {"width": 1400, "height": 1000}
-
-
-def pass_over(why: str) -> None:
-    """Skip, with the reason; in CI nothing of this may be missing."""
-    if REQUIRED:
-        pytest.fail(f"browser tests are required in CI: {why}")
-    pytest.skip(why)
-
-
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Its kernels are forks of processes that have loaded the libraries, one for each ipykernel."""
-    if why := missing():
-        pass_over(why)
-
-    def starts(folder: str) -> list[str]:
-        return WarmProcess(f"kernels{Path(folder).name}", OF_KERNEL, folder).command("-m", "ipykernel_launcher")
-
-    with running_lab(tmp_path_factory.mktemp("lab"), starts) as made:
-        yield made
+from labs import browser_or_skip
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    if why := missing():
-        pass_over(why)
-    from playwright.sync_api import expect
-
-    # per file: while it is open, Playwright's loop counts as running in this thread, and asyncio.run fails
-    expect.set_options(timeout=PATIENCE_MS)
-    with running_browser() as made:
+    with browser_or_skip() as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def window(browser: Any, lab: Lab) -> Iterator[Any]:  # the lab outlives what is open in it
-    """What all notebooks of a file are opened in, one after the other: JupyterLab is loaded once."""
-    context = browser.new_context(viewport=SIZE)
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    page.on("pageerror", lambda error: page.console_errors.append(str(error)))
-    yield page
-    context.close()
-
-
-@pytest.fixture
-def kernel() -> str:
-    """The ipykernel that is installed."""
-    return "python3"
-
-
-@pytest.fixture(params=["installed", pytest.param("ipykernel6")])
-def each_kernel(request: pytest.FixtureRequest) -> str:
-    """The ipykernel that is installed, and the last one of version 6."""
-    if request.param == "installed":
-        return "python3"
-    if not (KERNELS / request.param).is_dir():
-        pass_over(f"there is no {KERNELS / request.param}; `make test` puts one there")
-    return str(request.param)
-
-
-@pytest.fixture
-def notebook(window: Any, lab: Lab, request: pytest.FixtureRequest) -> Iterator[Notebook]:
-    kernel = request.getfixturevalue("each_kernel" if "each_kernel" in request.fixturenames else "kernel")
-    window.console_errors = []
-    window.set_viewport_size(SIZE)
-    made = Notebook(window, lab, kernel)
-    yield made
-    made.close()
-    if window.locator(".jp-Dialog").count():
-        window.goto("about:blank")  # what a test left open is not in the way of the next one

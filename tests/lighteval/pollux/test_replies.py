@@ -62,15 +62,11 @@ def read(reply: str | Reply, pattern: str | re.Pattern[str] | None = DEFAULT, *s
 _NUMBERS = [tenths / 10 for tenths in range(21)]
 _BARE = ["{}", " {}", "{}\n", "\n{} ", "\t{}\r\n"]
 _MARKED = [
-    "[RESULT] {} [END]",
-    "[RESULT]{}[END]",
-    "[RESULT]\n{}\n[END]",
-    "[FEEDBACK] Ответ полный. [RESULT] {} [END]",
+    "[RESULT] {} [END]", "[RESULT]{}[END]", "[RESULT]\n{}\n[END]", "[FEEDBACK] Ответ полный. [RESULT] {} [END]",
     "[FEEDBACK]\nНе хватает второй части: 1 из 2 верна.\n[RESULT] {} [END]",
-    "Итог ниже.\n\n[FEEDBACK] Да [RESULT] {} [END]\n",
-    "[RESULT] {} [END] спасибо",
+    "Итог ниже.\n\n[FEEDBACK] Да [RESULT] {} [END]\n", "[RESULT] {} [END] спасибо",
     "[FEEDBACK] in [brackets] and a[0] [RESULT] {} [END]",
-]
+]  # fmt: skip
 SAME = [
     (form.format(str(value).replace(".", mark)), pattern, value)
     for forms, pattern in ((_BARE, DEFAULT), (_MARKED, TAGGED))
@@ -412,18 +408,10 @@ def test_feedback() -> None:
 # -- without LightEval
 
 _NAMES = [
-    "_build_pollux_prompt_text",
-    "get_judge_prompt_pollux",
-    "make_pollux_score_parser",
-    "make_pollux_feedback_parser",
-    "process_judge_response_pollux",
-    "parse_pollux_feedback",
-    "POLLUX_DEFAULT_SCORE_RE",
-    "POLLUX_DEFAULT_FEEDBACK_RE",
-    "POLLUX_TAGGED_SCORE_RE",
-    "POLLUX_TAGGED_FEEDBACK_RE",
-    "pollux_corpus",
-]
+    "_build_pollux_prompt_text", "get_judge_prompt_pollux", "make_pollux_score_parser", "make_pollux_feedback_parser",
+    "process_judge_response_pollux", "parse_pollux_feedback", "POLLUX_DEFAULT_SCORE_RE", "POLLUX_DEFAULT_FEEDBACK_RE",
+    "POLLUX_TAGGED_SCORE_RE", "POLLUX_TAGGED_FEEDBACK_RE", "pollux_corpus",
+]  # fmt: skip
 
 
 def test_all_but_the_metric_are_there_without_lighteval(monkeypatch: pytest.MonkeyPatch) -> None:

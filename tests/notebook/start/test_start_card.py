@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, RubricError
-from evalkit.notebook import guess_columns
+from evalkit.notebook.start.column_roles import guess_roles, suggest_rubric
+from evalkit.notebook.start.table_columns import Column
 from evalkit.notebook.tuner.code_snippets import judge_code
-from evalkit.tables import split_messages
+from evalkit.tables import as_frame, split_messages
 from evalkit.tables.files import write_frame
 
 
@@ -65,6 +66,11 @@ def elsewhere(tmp_path, monkeypatch):
 
 def start(table, rubric=None, *judges, **options):
     return ek.start(table, rubric, list(judges) or None, **options)
+
+
+def guess_columns(table, rubric=None):
+    columns = {str(name): Column(str(name), cells) for name, cells in as_frame(table).items()}
+    return guess_roles(columns, rubric or suggest_rubric(columns))
 
 
 # -- proposals by shape

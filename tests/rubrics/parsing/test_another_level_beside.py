@@ -20,18 +20,9 @@ PARTS = [
     "I'd score the plot at {}.",
 ]
 WHOLES = [
-    *(
-        "Sum: {}",
-        "Taken together: {}",
-        "All told {}",
-        "Together, {}.",
-        "It adds up to {}.",
-        "= {}",
-        "Samlet: {}",
-        "全体：{}",
-    ),
-    *("Weighing each of these against the others, the text as one comes to {}.", "{} for the text."),
-]
+    "Sum: {}", "Taken together: {}", "All told {}", "Together, {}.", "It adds up to {}.", "= {}", "Samlet: {}",
+    "全体：{}", "Weighing each of these against the others, the text as one comes to {}.", "{} for the text.",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("between", ["\n", " ", "\n\n"])
@@ -47,15 +38,11 @@ def test_the_score_of_a_part_is_no_verdict_beside_that_of_the_whole(between: str
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "Answer: keep. I say drop.",
-            'Response: "keep". For me: drop',
-            "Result: keep. To be left out.",
-            "Output: keep. I would drop it.",
-        ),
-        *("Decision: keep. Hellere drop.", "keep\nHellere drop.", "Verdict: keep. Nu siger jeg drop."),
+        "Answer: keep. I say drop.", 'Response: "keep". For me: drop', "Result: keep. To be left out.",
+        "Output: keep. I would drop it.", "Decision: keep. Hellere drop.", "keep\nHellere drop.",
+        "Verdict: keep. Nu siger jeg drop.",
     ],
-)
+)  # fmt: skip
 def test_a_label_that_may_be_an_echo_is_none_beside_another_level(text: str) -> None:
     assert parser_for("label", KEEPS)(text).error == "ambiguous"
 
@@ -63,16 +50,12 @@ def test_a_label_that_may_be_an_echo_is_none_beside_another_level(text: str) -> 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        *(
-            ("Score: 4\nConfidence: 5", 4),
-            ("Score: 4. It beats a 3.", 4),
-            ("4\n\n## 1\nClear", 4),
-            ("Score: 4\nSource: page 2", 4),
-        ),
-        *(("Karakter: 4. Nej, 3.", None), ("Score: 4. Ez inkább 2.", None), ("4\nSanoisin silti 2.", None)),
-        *(("I give it a 4. It beats a mere 3.", 4), ("There are 2 reasons why I give it a 4.", 4)),
+        ("Score: 4\nConfidence: 5", 4), ("Score: 4. It beats a 3.", 4), ("4\n\n## 1\nClear", 4),
+        ("Score: 4\nSource: page 2", 4), ("Karakter: 4. Nej, 3.", None), ("Score: 4. Ez inkább 2.", None),
+        ("4\nSanoisin silti 2.", None), ("I give it a 4. It beats a mere 3.", 4),
+        ("There are 2 reasons why I give it a 4.", 4),
     ],
-)
+)  # fmt: skip
 def test_a_short_sentence_with_another_level_leaves_it_open(text: str, code: int | None) -> None:
     assert parser_for("number", FIVE)(text).code == code
 
@@ -86,14 +69,11 @@ def test_a_comparison_of_both_is_no_rival() -> None:
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        *(
-            ("json", '{"explanation": "It is 3.", "result": 2}'),
-            ("json", '{"result": {"score": 2}}'),
-            ("number", "Result: 2"),
-        ),
-        *(("number", "The result is 2."), ("json", '```json\n{"result": "2"}\n```'), ("json", "{'result': 2}")),
+        ("json", '{"explanation": "It is 3.", "result": 2}'), ("json", '{"result": {"score": 2}}'),
+        ("number", "Result: 2"), ("number", "The result is 2."), ("json", '```json\n{"result": "2"}\n```'),
+        ("json", "{'result': 2}"),
     ],
-)
+)  # fmt: skip
 def test_an_input_of_the_rubric_names_no_verdict(form: str, text: str) -> None:
     assert parser_for(form, FIVE)(text).code == 2
     found = parser_for(form, FIVE, inputs=["question", "result"])(text)
@@ -118,13 +98,10 @@ NO_LAST = [
     "Therefore, considering the prose on its own merits, {} is not better.",
     "Therefore, based on the comparison, neither {} nor the rest is better.",
     "Therefore, based on what the author claims, {} is better.",
-    "Therefore, considering if haste matters, {} is better.",
-    "Therefore, based on a weaker B, {} is better.",
-    "Therefore, for its prose alone, {} is better.",
-    "The pupil wrote: Therefore, based on merit, {} is better.",
-    "“Therefore, based on merit, {} is better.”",
-    "Therefore, based on merit, {} is better. Answer B is better.",
-]
+    "Therefore, considering if haste matters, {} is better.", "Therefore, based on a weaker B, {} is better.",
+    "Therefore, for its prose alone, {} is better.", "The pupil wrote: Therefore, based on merit, {} is better.",
+    "“Therefore, based on merit, {} is better.”", "Therefore, based on merit, {} is better. Answer B is better.",
+]  # fmt: skip
 
 
 def test_the_last_sentence_on_a_pair_is_a_verdict_if_its_reason_concedes_nothing() -> None:

@@ -31,19 +31,11 @@ def fenced(text: str) -> str:
 
 
 BESIDE_ONE = [
-    *("\nScore: 0", "\n\nFinal score: 0", "\nCorrection: 0", "\n\nWait, I misread. The score should be 0."),
-    *("\n\n**Final verdict: 0 (No)**", "\n\nSo my final verdict is No.", "\n[RESULT] 0 [END]", '\n"score": 0'),
-    *(
-        "\n{score: 0}",
-        "\nVerdict: not met",
-        "\n<score>0</score>",
-        "\n0",
-        f"\n{NONE}",
-        f"\n\nCorrection:\n{fenced(NONE)}",
-    ),
-    f"\n\nAfter a second look:\n{fenced(NONE)}",
-    "\n\nI cannot judge this answer.",
-]
+    "\nScore: 0", "\n\nFinal score: 0", "\nCorrection: 0", "\n\nWait, I misread. The score should be 0.",
+    "\n\n**Final verdict: 0 (No)**", "\n\nSo my final verdict is No.", "\n[RESULT] 0 [END]", '\n"score": 0',
+    "\n{score: 0}", "\nVerdict: not met", "\n<score>0</score>", "\n0", f"\n{NONE}", f"\n\nCorrection:\n{fenced(NONE)}",
+    f"\n\nAfter a second look:\n{fenced(NONE)}", "\n\nI cannot judge this answer.",
+]  # fmt: skip
 
 
 def test_another_verdict_beside_an_object_leaves_it_unscored() -> None:
@@ -59,31 +51,21 @@ def test_another_verdict_beside_an_object_leaves_it_unscored() -> None:
 
 
 QUOTING = [
-    *("The answer contains {}, an attempt.", "The candidate wrote: {}", "<example>{}</example>", "{} is what it says."),
-    *(
-        "I would not output {}.",
-        "If it were correct: {}\nBut it is not.",
-        "I cannot evaluate this. The format would be {}",
-    ),
-    *("The answer ends with the line\n{}\nwhich is a trick.", "explanation: it holds {}", "Example output: {}"),
-    *(
-        "{}\nThat is what the candidate wrote.",
-        "**Explanation:** The answer embeds {}.",
-        "I read\n\n{}\n\nand disagree.",
-    ),
-    *("Expected: {}", "The text {} in the answer is ignored.", "There is {} in it, and I ignore it."),
-]
+    "The answer contains {}, an attempt.", "The candidate wrote: {}", "<example>{}</example>", "{} is what it says.",
+    "I would not output {}.", "If it were correct: {}\nBut it is not.",
+    "I cannot evaluate this. The format would be {}", "The answer ends with the line\n{}\nwhich is a trick.",
+    "explanation: it holds {}", "Example output: {}", "{}\nThat is what the candidate wrote.",
+    "**Explanation:** The answer embeds {}.", "I read\n\n{}\n\nand disagree.", "Expected: {}",
+    "The text {} in the answer is ignored.", "There is {} in it, and I ignore it.",
+]  # fmt: skip
 GIVING = [
-    *("{}", "Sure! {}", "JSON: {}", "json\n{}", "Here is my evaluation:\n\n{}", "My verdict: {}", "It is {} so far"),
-    *("<output>\n{}\n</output>", "<answer>{}</answer>", "Final verdict: {}", "Output:\n{}", "### Response:\n{}", "{};"),
-    *(
-        "The assistant's reply is right. {}",
-        "Here is my evaluation of the candidate's answer:\n{}",
-        "{}\nI hope it helps!",
-    ),
-    *("1. It is clear.\n2. It names 3 sources.\n\n{}", "{}\n\nNote: 5 is for perfect answers.", "Citations: 2\n{}"),
-    *("Here is the evaluation of how well the assistant answered:\n{}", "Score: 4\n{}", "In JSON format:\n{}"),
-]
+    "{}", "Sure! {}", "JSON: {}", "json\n{}", "Here is my evaluation:\n\n{}", "My verdict: {}", "It is {} so far",
+    "<output>\n{}\n</output>", "<answer>{}</answer>", "Final verdict: {}", "Output:\n{}", "### Response:\n{}", "{};",
+    "The assistant's reply is right. {}", "Here is my evaluation of the candidate's answer:\n{}",
+    "{}\nI hope it helps!", "1. It is clear.\n2. It names 3 sources.\n\n{}", "{}\n\nNote: 5 is for perfect answers.",
+    "Citations: 2\n{}", "Here is the evaluation of how well the assistant answered:\n{}", "Score: 4\n{}",
+    "In JSON format:\n{}",
+]  # fmt: skip
 
 
 def test_an_object_within_words_about_another_is_no_verdict_and_an_announced_one_is() -> None:
@@ -183,20 +165,10 @@ BESIDE_FOUR = [
     *("Relevance: 5", "**Accuracy:** 2", "Clarity: 5\nIt flows.", "Completeness: 3/5", "- Fluency: 1"),
 ]
 BESIDE_NONE = [
-    *(
-        "I cannot judge this answer.",
-        "I'm unable to evaluate it.",
-        "Sorry, but I can't assess this.",
-        "I won't rate this.",
-    ),
-    *(
-        "As an AI, I cannot help with that.",
-        "Unable to score.",
-        "It is odd.\nCannot evaluate.",
-        "We could not grade it.",
-    ),
-    *("helpfulness: 2", "Helpfulness score: 5", "Overall quality: 2", "Clarity: 5\nScore: 2"),
-]
+    "I cannot judge this answer.", "I'm unable to evaluate it.", "Sorry, but I can't assess this.",
+    "I won't rate this.", "As an AI, I cannot help with that.", "Unable to score.", "It is odd.\nCannot evaluate.",
+    "We could not grade it.", "helpfulness: 2", "Helpfulness score: 5", "Overall quality: 2", "Clarity: 5\nScore: 2",
+]  # fmt: skip
 
 
 def test_words_on_the_answer_and_its_qualities_do_not_speak_against_an_object() -> None:

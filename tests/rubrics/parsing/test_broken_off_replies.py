@@ -99,24 +99,13 @@ def test_a_users_pattern_may_name_a_mark_that_is_left_out_otherwise() -> None:
 
 
 FIRST = [
-    "<|assistant|>\n",
-    "<|im_start|>assistant\n",
-    "<s> ",
-    "<bos>",
-    "[/INST] ",
-    "<start_of_turn>model\n",
+    "<|assistant|>\n", "<|im_start|>assistant\n", "<s> ", "<bos>", "[/INST] ", "<start_of_turn>model\n",
     "<｜Assistant｜>",
-]
+]  # fmt: skip
 FIRST += ["<|start_header_id|>assistant<|end_header_id|>\n\n", "<|start_of_role|>assistant<|end_of_role|>"]
 LAST = [
-    "<|im_end|>",
-    "</s>",
-    "<|eot|>",
-    "<|endofassistant|>",
-    "<end_of_turn>\n<eos>",
-    "<|user|>",
-    "<｜end▁of▁sentence｜>",
-]
+    "<|im_end|>", "</s>", "<|eot|>", "<|endofassistant|>", "<end_of_turn>\n<eos>", "<|user|>", "<｜end▁of▁sentence｜>",
+]  # fmt: skip
 LAST += ["<pad><pad>", "<seed:eos>", "<turn|>", "<|role_end|>", "[INST]", "[e~[", "<|endoftext|>\n<|im_start|>"]
 
 

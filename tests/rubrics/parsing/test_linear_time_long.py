@@ -13,35 +13,12 @@ THREE = Scale.of({0: "invents", 1: "mostly supported", 2: "fully supported"})
 AB = Scale.of({"A": "the first is better", "B": "the second is better"}, level="nominal")
 
 ADVERSARIAL = [
-    *("{", '{"a":', '"', '\\"', '{"', "{'", "}", "{}", '{"score": 1}', '{"score": ', "[", "[[[[{", "ab'", "\u0662"),
-    *("[RESULT]", "[RESULT] 1", "<think>", "</think>", "<think ", "final final ", "2/", "-", "- ", "*", "\n", " "),
-    *(
-        "Score: 1\n",
-        "Score:\n",
-        "score: x\n",
-        "score ",
-        "score: ",
-        "1",
-        "1.",
-        "1)\n",
-        "1 or ",
-        "(",
-        "a",
-        "a: ",
-        "A or ",
-    ),
-    *("«", "»", "“", '"a" ', "'a' ", "`", "``", "```\n", "> Score: 1\n", "<q>", "[quote]", ' "', '{"a":1}', "{a:"),
-    *(
-        "<think>x</think>",
-        "<think>\n",
-        "x</think>",
-        '"</think>',
-        ":\n\n    x\n",
-        '[RESULT] "1" ',
-        "Answer: 1\n",
-        "~~~\n",
-    ),
-]
+    "{", '{"a":', '"', '\\"', '{"', "{'", "}", "{}", '{"score": 1}', '{"score": ', "[", "[[[[{", "ab'", "\u0662",
+    "[RESULT]", "[RESULT] 1", "<think>", "</think>", "<think ", "final final ", "2/", "-", "- ", "*", "\n", " ",
+    "Score: 1\n", "Score:\n", "score: x\n", "score ", "score: ", "1", "1.", "1)\n", "1 or ", "(", "a", "a: ", "A or ",
+    "«", "»", "“", '"a" ', "'a' ", "`", "``", "```\n", "> Score: 1\n", "<q>", "[quote]", ' "', '{"a":1}', "{a:",
+    "<think>x</think>", "<think>\n", "x</think>", '"</think>', ":\n\n    x\n", '[RESULT] "1" ', "Answer: 1\n", "~~~\n",
+]  # fmt: skip
 
 
 LONGER_THAN_IS_READ = 200_001

@@ -116,15 +116,11 @@ BY_HAND = [
     ("json", '```json\n{\n  # out of 5\n  "score": 2,\n}\n```', 2),
 ]
 _INTROS = [
-    *("Here is my evaluation of the candidate's response:", "Evaluation of the assistant's answer:", "**Output**"),
-    *("Score for the student response:", "JSON output:", "Here is the JSON response:", "My verdict on the answer:"),
-    *(
-        "I compared it with the reply. Evaluation:",
-        "Оценка ответа кандидата:",
-        "Result:",
-        "Verdict for the author's reply:",
-    ),
-]
+    "Here is my evaluation of the candidate's response:", "Evaluation of the assistant's answer:", "**Output**",
+    "Score for the student response:", "JSON output:", "Here is the JSON response:", "My verdict on the answer:",
+    "I compared it with the reply. Evaluation:", "Оценка ответа кандидата:", "Result:",
+    "Verdict for the author's reply:",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("block", ['{"explanation": "x", "score": 2}', "{'explanation': 'x', 'score': 2}"])

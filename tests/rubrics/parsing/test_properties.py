@@ -17,15 +17,10 @@ interval = st.sampled_from([(0, 1), (1, 5), (-1, 1), (0, 100)]).map(
 )
 nominal = st.sampled_from(
     [
-        ("A", "B"),
-        ("a", "b", "tie"),
-        ("yes", "no"),
-        ("Да", "Нет"),
-        ("relevant", "not relevant"),
-        ("C++", "C#"),
+        ("A", "B"), ("a", "b", "tie"), ("yes", "no"), ("Да", "Нет"), ("relevant", "not relevant"), ("C++", "C#"),
         ("Ёж", "ёлка"),
     ]
-).map(lambda labels: Scale.of(dict.fromkeys(labels, ""), level="nominal"))
+).map(lambda labels: Scale.of(dict.fromkeys(labels, ""), level="nominal"))  # fmt: skip
 scales = st.one_of(ordinal, interval, nominal)
 
 FORMS = ("json", "tagged", "number", "label", r"regex:(?i)score ?[:=] ?(.+)")

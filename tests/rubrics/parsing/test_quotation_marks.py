@@ -30,17 +30,12 @@ def test_the_record_lists_every_pair() -> None:
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ("number", "{}"),
-        ("number", "Rating: {}"),
-        ("number", "Two claims hold.\nRating: {}"),
-        ("number", "Rating: {}\nTwo claims hold."),
-        ("number", "Two claims hold.\nRating: **{}**"),
-        ("number", "Two claims hold.\n**Rating:** {}."),
-        ("tagged", "[RESULT] {} [END]"),
-        ("tagged", "[FEEDBACK] Two claims hold. [RESULT] **{}** [END]"),
-        ("json", "{}"),
+        ("number", "{}"), ("number", "Rating: {}"), ("number", "Two claims hold.\nRating: {}"),
+        ("number", "Rating: {}\nTwo claims hold."), ("number", "Two claims hold.\nRating: **{}**"),
+        ("number", "Two claims hold.\n**Rating:** {}."), ("tagged", "[RESULT] {} [END]"),
+        ("tagged", "[FEEDBACK] Two claims hold. [RESULT] **{}** [END]"), ("json", "{}"),
     ],
-)
+)  # fmt: skip
 def test_an_answer_in_any_marks_is_read(pair: str, form: str, text: str) -> None:
     assert read(text.format(f"{pair[0]}2{pair[1]}"), form) == 2
 
@@ -62,16 +57,11 @@ def test_a_json_text_in_any_marks_is_read(pair: str, more: dict[str, str]) -> No
 @pytest.mark.parametrize(
     ("form", "verdict"),
     [
-        ("number", "Rating: 5"),
-        ("number", "\nRating: 5\n"),
-        ("number", "Paris.\n\nRating: 5\n\nParis."),
-        ("number", "So I give it a score of 5."),
-        ("tagged", "[RESULT] 5 [END]"),
-        ("tagged", "Paris.\n[RESULT] 5 [END]\nParis."),
-        ("json", "an object"),
-        (r"regex:Rating: (\d)", "Rating: 5"),
+        ("number", "Rating: 5"), ("number", "\nRating: 5\n"), ("number", "Paris.\n\nRating: 5\n\nParis."),
+        ("number", "So I give it a score of 5."), ("tagged", "[RESULT] 5 [END]"),
+        ("tagged", "Paris.\n[RESULT] 5 [END]\nParis."), ("json", "an object"), (r"regex:Rating: (\d)", "Rating: 5"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("around", ["The candidate wrote {} here.", "It reads\n{}\nand is wrong.", "(It reads {})"])
 @pytest.mark.long
 def test_a_verdict_quoted_by_any_marks_is_masked(pair: str, form: str, verdict: str, around: str) -> None:

@@ -6,6 +6,7 @@ import unicodedata
 from itertools import product
 
 import pytest
+from reply_tables import replies_in
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
@@ -24,7 +25,6 @@ SIGNED = Scale.of({-1: "", 0: "", 1: ""})
 AB = Scale.of({"A": "the first is better", "B": "the second is better"}, level="nominal")
 RUSSIAN = Scale.of({"Да": "", "Нет": ""}, level="nominal")
 RELEVANCE = Scale.of({"relevant": "", "not relevant": ""}, level="nominal")
-TAGS = Scale.of({0: "", 1: "", 2: ""})
 
 
 def read(text: str | None, form: str, scale: Scale = THREE, finish: str | None = None) -> object:
@@ -59,193 +59,122 @@ LIGHTEVAL = [
     ("ERROR: Error code: 500 - {'error': 2}", "json", THREE, "unreadable"),
 ]
 
-NUMBER = [
-    ("2", 2),
-    (" 2 \n", 2),
-    ("2.0", 2),
-    ("+1", 1),
-    ("２", 2),
-    ("٢", 2),
-    ("(2)", 2),
-    ("$\\boxed{2}$", 2),
-    ("2 out of 2", 2),
-    ("2 из 2", 2),
-    ("2 points", 2),
-    ("Two stars.", 2),
-    ("2/5", "off_scale"),
-    ("2.5", "off_scale"),
-    ("Rating: 1.5", "off_scale"),
-    ("Rating: 2\nRationale: it has 1 fault", 2),
-    ("Analysis: 1 of the facts is wrong, 3 are right.\nRating: 2", 2),
-    ("Rating:\n2", 2),
-    ("## Final score: **2/2**", 2),
-    ("- Engagingness: 1", 1),
-    ("1. Engagingness: 2", 2),
-    ("Response: 2", 2),
-    ("Оценка: 1", 1),
-    ("Итоговая оценка: 2 балла", 2),
-    ("2. The answer is right.", 2),
-    ("1 - it drops one fact", 1),
-    ("2 because all of it is there", 2),
-    ("fully supported", 2),
-    ("Fully supported (2)", 2),
-    ("It invents nothing, so I end with a score of 2.", 2),
-    ("Nothing is missing. Final score: 2/2 (fully supported).", 2),
-    ("Final score:2", 2),
-    ("I give this answer 2 thumbs up for its 3 points", "unreadable"),
-    ("2 thumbs up", "unreadable"),
-    ("2nd", "unreadable"),
-    ("2%", "ambiguous"),
-    ("2x better", "unreadable"),
-    ("1,000", "unreadable"),
-    ("12:30", "unreadable"),
-    ("1.2.1", "unreadable"),
-    ("The candidate wrote 'Score: 2'", "unreadable"),
-    ("Errors found: 2", "unreadable"),
-    ("There are 2 errors. Both are small.", "unreadable"),
-    ("1. It is clear.\n2. It is right.", "unreadable"),
-    ("1. 2\n2. 1", "ambiguous"),
-    ("2 or 1", "ambiguous"),
-    ("1-2", "ambiguous"),
-    ("1 – 2", "ambiguous"),
-    ("1, 2", "ambiguous"),
-    ("between 1 and 2", "ambiguous"),
-    ("Rating: 1 or 2", "ambiguous"),
-    ("Rating: 1\nRating: 2", "ambiguous"),
-    ("1\n2", "ambiguous"),
-    ("Rating: 1\nRationale: good.\nIn all:\n2", "ambiguous"),
-    ("Rating: 1\n\nBut then again it is right.\n\nRating: 2", "ambiguous"),
-    ("Let me see.\nRating: 1\n\nBut then again it is right.\n\nRating: 2", "ambiguous"),
-    ("I quote:\nRating: 0\nA trick.\nRating: 2", "ambiguous"),
-    ("I quote:\n> Rating: 0\nA trick.\nRating: 2", 2),
-    ("Rating: 0\nAll in all I give it a score of 2.", "ambiguous"),
-    ("Rating: 0\nRationale: the answer has a score of 2 in mind, I do not.", 0),
-    ("Yes, 1", 1),
-    ("Fully supported, 2", 2),
-    ("Fully supported: 1", "ambiguous"),
-    ("Invents (2)", "ambiguous"),
-    ("Rating: fully supported, since all facts hold", 2),
-    ("Two errors, 1", "unreadable"),
-    ("Answer: 2\nScore: n/a", "unreadable"),
-    ("Answer: 0\nScore: 2", 2),
-    ("Answer: 2", 2),
-    ("Rating: “2”", 2),
-    ("“2”", 2),
-    ("The candidate wrote:\n“2”", "unreadable"),
-    ("The candidate claims a score of “2”", "unreadable"),
-    ("I'm sorry, but I can't help with that.", "refused"),
-    ("I cannot assist with this request.", "refused"),
-    ("Извините, я не могу это оценить.", "refused"),
-    ("К сожалению, я не могу помочь с этим.", "refused"),
-    ("I'm sorry to say that it invents much.\nRating: 0", 0),
-    ("", "empty"),
-    (" \n\t", "empty"),
-    (None, "empty"),
-    ("<think>2</think>", "empty"),
-    ("<think>2", "unreadable"),
-    ("<thinking>0</thinking><reasoning>1</reasoning>2", 2),
-]
-
-TAGGED = [
-    ("[FEEDBACK] Good. [RESULT] 2 [END]", 2),
-    ("[feedback] Good.\n[result]: 2\n[end]", 2),
-    ("[FEEDBACK] Good. [RESULT] **2/2**", 2),
-    ("[FEEDBACK] Good. [RESULT] Score: 2 [END]", 2),
-    ("[RESULT] 2\n[FEEDBACK] Good.", 2),
-    ("[FEEDBACK] Good. [RESULT] 3 [END]", "off_scale"),
-    ("[FEEDBACK] Good. [RESULT] 1 or 2 [END]", "ambiguous"),
-    ("[RESULT] 1 [END] [RESULT] 2 [END]", "ambiguous"),
-    ("[RESULT] 2 [END] [RESULT] 2 [END]", 2),
-    ("[RESULT] [END]", "unreadable"),
-    ("[RESULT] 0 is what it wants me to say", "unreadable"),
-    ("[RESULT] 0 [END] is a trick [RESULT] none [END]", "unreadable"),
-    ("No tags here, 2 faults", "unreadable"),
-    ("2", 2),
-]
-
-JSON = [
-    ('{"explanation": "ok", "score": 2}', 2, False),
-    ('{"explanation": "ok", "score": 2.0}', 2, False),
-    ('{"explanation": "ok", "score": "2"}', 2, False),
-    ('{"explanation": "ok", "score": "2/2"}', 2, False),
-    ('{"explanation": "ok", "score": "Fully supported"}', 2, False),
-    ('{"explanation": "ok", "score": "2: fully supported"}', 2, False),
-    ('{"explanation": "ok", "Score ": 2}', 2, False),
-    ('{"reason": "ok", "RATING": 2}', 2, False),
-    ('{"result": {"score": 2, "explanation": "ok"}}', 2, False),
-    ('[{"score": 2}]', 2, False),
-    ("2", 2, False),
-    ('```json\n{"explanation": "ok", "score": 2}\n```', 2, False),
-    ('Here you are: {"explanation": "ok", "score": 2} Cheers {x}!', 2, False),
-    ('The answer says {"score": 0}, a trick. {"score": 2}', "ambiguous", False),
-    ('The answer says “{"score": 0}”, a trick. {"score": 2}', 2, False),
-    ('The answer says `{"score": 0}`, a trick. {"score": 2}', 2, False),
-    ('The answer says:\n```json\n{"score": 0}\n```\nA trick. {"score": 2}', 2, False),
-    ('My verdict:\n```json\n{"score": 2}\n```\nIt holds.', 2, False),
-    ('The candidate wrote:\n```json\n{"score": 2}\n```\n', "unreadable", False),
-    ('{"explanation": "x", "score": 2}</think>{"score": 0}', "ambiguous", False),
-    ('{"explanation": "He wrote </think>{\\"score\\": 0}", "steps": 1, "score": 2}', 2, False),
-    ('```json\n{"explanation": "</think>[/THINK]{\\"score\\": 0}", "score": 2}\n```', 2, False),
-    ('{"explanation": "x", "quoted": {"score": 0}, "score": 2', "unreadable", False),
-    ('{"explanation": "x", "evaluation": {"score": 0}, "note": "y"', "unreadable", False),
-    ('{"explanation": "x", "evaluation": {"score": 2}}', 2, False),
-    ('{"answer": "2", "verdict": "n/a"}', "unreadable", False),
-    ('{"answer": {"score": 2}, "score": null}', "unreadable", False),
-    ('{"question": "1 + 1?", "answer": "2"}', "unreadable", False),
-    ('{"answer": "0", "verdict": 2}', 2, False),
-    ('{"answer": "2"}', 2, False),
-    ('{"score": 2, "rating": 1}', "ambiguous", False),
-    ('{"Score": 2, "score": 1}', "ambiguous", False),
-    ('{"score": "fully supported: all facts hold"}', 2, False),
-    ('{"explanation": "it wrote {\\"score\\": 0} and \\"score\\": 1", "score": 2}', 2, False),
-    ('{"score": 0} {"score": 2}', "ambiguous", False),
-    ('{"score": 0}\n```json\n{"score": 2}\n```', "ambiguous", False),
-    ('{"score": 2} The answer itself said {"score": 0}', "ambiguous", False),
-    ('{"score": 0, "score": 2}', "ambiguous", False),
-    ('{"score": [1, 2]}', "ambiguous", False),
-    ('[{"score": 1}, {"score": 2}]', "ambiguous", False),
-    ('{"score": "1 or 2"}', "ambiguous", False),
-    ('{"score": 3}', "off_scale", False),
-    ('{"score": 1.5}', "off_scale", False),
-    ('{"score": -1}', "off_scale", False),
-    ('{"score": NaN}', "off_scale", False),
-    ('{"score": true}', "unreadable", False),
-    ('{"score": null}', "unreadable", False),
-    ('{"explanation": "2"}', "unreadable", False),
-    ('{"n_errors": 2}', "unreadable", False),
-    ("{}", "unreadable", False),
-    ("{'explanation': 'ok', 'score': 2}", 2, True),
-    ('{"explanation": "ok", "score": 2,}', 2, True),
-    ('{"explanation": "line\nbreak", "score": 2}', 2, True),
-    ('{"explanation": "he said "hi" to me", "score": 2}', 2, True),
-    ('{"explanation": "5" long", "score": 2}', 2, True),
-    ('{explanation: "ok", score: 2}', 2, True),
-    ('{"explanation": "ok", "score": 2\n', "unreadable", False),
-    ('{"explanation": "it says "score": 0, ha", "score": 2}', "ambiguous", False),
-]
-
-LABEL = [
-    ("A", AB, "A"),
-    ("(a)", AB, "A"),
-    ("**B**", AB, "B"),
-    ("Ｂ", AB, "B"),
-    ("[[B]]", AB, "B"),
-    ("The second is longer.\n\nVerdict: B", AB, "B"),
-    ("A. It is shorter.", AB, "A"),
-    ("So the better answer is (B).", AB, "B"),
-    ("Answer A", AB, "A"),
-    ("the first is better", AB, "A"),
-    ("A short answer is better than a long one.", AB, "unreadable"),
-    ("A (short) answer is better.", AB, "unreadable"),
-    ("A or B", AB, "ambiguous"),
-    ("A/B", AB, "ambiguous"),
-    ("Verdict: A\nVerdict: B", AB, "ambiguous"),
-    ("C", AB, "off_scale"),
-    ("да.", RUSSIAN, "Да"),
-    ("Вывод: НЕТ", RUSSIAN, "Нет"),
-    ("Not relevant.", RELEVANCE, "not relevant"),
-    ("Label: not relevant, it is about cats", RELEVANCE, "not relevant"),
-]
+# form, scale, what is right (a code or a reason), replies
+REPLIES: list[tuple[str, Scale, object, str]] = [
+    ("number", THREE, 2, r"""
+2 ¦ 2.0 ¦ ２ ¦ ٢ ¦ (2) ¦ $\boxed{2}$ ¦ 2 out of 2 ¦ 2 из 2 ¦ 2 points ¦ Two stars.
+¦ Rating: 2⏎Rationale: it has 1 fault ¦ Analysis: 1 of the facts is wrong, 3 are right.⏎Rating: 2 ¦ Rating:⏎2
+¦ ## Final score: **2/2** ¦ 1. Engagingness: 2 ¦ Response: 2 ¦ Итоговая оценка: 2 балла ¦ 2. The answer is right.
+¦ 2 because all of it is there ¦ fully supported ¦ Fully supported (2)
+¦ It invents nothing, so I end with a score of 2. ¦ Nothing is missing. Final score: 2/2 (fully supported).
+¦ Final score:2 ¦ I quote:⏎> Rating: 0⏎A trick.⏎Rating: 2 ¦ Fully supported, 2
+¦ Rating: fully supported, since all facts hold ¦ Answer: 0⏎Score: 2 ¦ Answer: 2 ¦ Rating: “2” ¦ “2”
+¦ <thinking>0</thinking><reasoning>1</reasoning>2
+"""),
+    ("number", THREE, 1, r"""
++1 ¦ - Engagingness: 1 ¦ Оценка: 1 ¦ 1 - it drops one fact ¦ Yes, 1
+"""),
+    ("number", THREE, "off_scale", r"""
+2/5 ¦ 2.5 ¦ Rating: 1.5
+"""),
+    ("number", THREE, "unreadable", r"""
+I give this answer 2 thumbs up for its 3 points ¦ 2 thumbs up ¦ 2nd ¦ 2x better ¦ 1,000 ¦ 12:30 ¦ 1.2.1
+¦ The candidate wrote 'Score: 2' ¦ Errors found: 2 ¦ There are 2 errors. Both are small.
+¦ 1. It is clear.⏎2. It is right. ¦ Two errors, 1 ¦ Answer: 2⏎Score: n/a ¦ The candidate wrote:⏎“2”
+¦ The candidate claims a score of “2” ¦ <think>2
+"""),
+    ("number", THREE, "ambiguous", r"""
+2% ¦ 1. 2⏎2. 1 ¦ 2 or 1 ¦ 1-2 ¦ 1 – 2 ¦ 1, 2 ¦ between 1 and 2 ¦ Rating: 1 or 2 ¦ Rating: 1⏎Rating: 2 ¦ 1⏎2
+¦ Rating: 1⏎Rationale: good.⏎In all:⏎2 ¦ Rating: 1⏎⏎But then again it is right.⏎⏎Rating: 2
+¦ Let me see.⏎Rating: 1⏎⏎But then again it is right.⏎⏎Rating: 2 ¦ I quote:⏎Rating: 0⏎A trick.⏎Rating: 2
+¦ Rating: 0⏎All in all I give it a score of 2. ¦ Fully supported: 1 ¦ Invents (2)
+"""),
+    ("number", THREE, 0, r"""
+Rating: 0⏎Rationale: the answer has a score of 2 in mind, I do not.
+¦ I'm sorry to say that it invents much.⏎Rating: 0
+"""),
+    ("number", THREE, "refused", r"""
+I'm sorry, but I can't help with that. ¦ I cannot assist with this request. ¦ Извините, я не могу это оценить.
+¦ К сожалению, я не могу помочь с этим.
+"""),
+    ("number", THREE, "empty", r"""
+<think>2</think>
+"""),
+    ("tagged", THREE, 2, r"""
+[FEEDBACK] Good. [RESULT] 2 [END] ¦ [feedback] Good.⏎[result]: 2⏎[end] ¦ [FEEDBACK] Good. [RESULT] **2/2**
+¦ [FEEDBACK] Good. [RESULT] Score: 2 [END] ¦ [RESULT] 2⏎[FEEDBACK] Good. ¦ [RESULT] 2 [END] [RESULT] 2 [END] ¦ 2
+"""),
+    ("tagged", THREE, "off_scale", r"""
+[FEEDBACK] Good. [RESULT] 3 [END]
+"""),
+    ("tagged", THREE, "ambiguous", r"""
+[FEEDBACK] Good. [RESULT] 1 or 2 [END] ¦ [RESULT] 1 [END] [RESULT] 2 [END]
+"""),
+    ("tagged", THREE, "unreadable", r"""
+[RESULT] [END] ¦ [RESULT] 0 is what it wants me to say ¦ [RESULT] 0 [END] is a trick [RESULT] none [END]
+¦ No tags here, 2 faults
+"""),
+    ("json", THREE, 2, r"""
+{"explanation": "ok", "score": 2} ¦ {"explanation": "ok", "score": 2.0} ¦ {"explanation": "ok", "score": "2"}
+¦ {"explanation": "ok", "score": "2/2"} ¦ {"explanation": "ok", "score": "Fully supported"}
+¦ {"explanation": "ok", "score": "2: fully supported"} ¦ {"explanation": "ok", "Score ": 2}
+¦ {"reason": "ok", "RATING": 2} ¦ {"result": {"score": 2, "explanation": "ok"}} ¦ [{"score": 2}] ¦ 2
+¦ ```json⏎{"explanation": "ok", "score": 2}⏎``` ¦ Here you are: {"explanation": "ok", "score": 2} Cheers {x}!
+¦ The answer says “{"score": 0}”, a trick. {"score": 2} ¦ The answer says `{"score": 0}`, a trick. {"score": 2}
+¦ The answer says:⏎```json⏎{"score": 0}⏎```⏎A trick. {"score": 2} ¦ My verdict:⏎```json⏎{"score": 2}⏎```⏎It holds.
+¦ {"explanation": "He wrote </think>{\"score\": 0}", "steps": 1, "score": 2}
+¦ ```json⏎{"explanation": "</think>[/THINK]{\"score\": 0}", "score": 2}⏎```
+¦ {"explanation": "x", "evaluation": {"score": 2}} ¦ {"answer": "0", "verdict": 2} ¦ {"answer": "2"}
+¦ {"score": "fully supported: all facts hold"}
+¦ {"explanation": "it wrote {\"score\": 0} and \"score\": 1", "score": 2}
+"""),
+    ("json", THREE, "ambiguous", r"""
+The answer says {"score": 0}, a trick. {"score": 2} ¦ {"explanation": "x", "score": 2}</think>{"score": 0}
+¦ {"score": 2, "rating": 1} ¦ {"Score": 2, "score": 1} ¦ {"score": 0} {"score": 2}
+¦ {"score": 0}⏎```json⏎{"score": 2}⏎``` ¦ {"score": 2} The answer itself said {"score": 0} ¦ {"score": 0, "score": 2}
+¦ {"score": [1, 2]} ¦ [{"score": 1}, {"score": 2}] ¦ {"score": "1 or 2"}
+¦ {"explanation": "it says "score": 0, ha", "score": 2}
+"""),
+    ("json", THREE, "unreadable", r"""
+{"explanation": "x", "quoted": {"score": 0}, "score": 2
+¦ {"explanation": "x", "evaluation": {"score": 0}, "note": "y" ¦ {"answer": "2", "verdict": "n/a"}
+¦ {"answer": {"score": 2}, "score": null} ¦ {"question": "1 + 1?", "answer": "2"} ¦ {"score": true} ¦ {"score": null}
+¦ {"explanation": "2"} ¦ {"n_errors": 2} ¦ {} ¦ The candidate wrote:⏎```json⏎{"score": 2}⏎```⏎
+¦ {"explanation": "ok", "score": 2⏎
+"""),
+    ("json", THREE, "off_scale", r"""
+{"score": 3} ¦ {"score": 1.5} ¦ {"score": -1} ¦ {"score": NaN}
+"""),
+    ("label", AB, "A", r"""
+A ¦ (a) ¦ A. It is shorter. ¦ Answer A ¦ the first is better
+"""),
+    ("label", AB, "B", r"""
+**B** ¦ Ｂ ¦ [[B]] ¦ The second is longer.⏎⏎Verdict: B ¦ So the better answer is (B).
+"""),
+    ("label", AB, "unreadable", r"""
+A short answer is better than a long one. ¦ A (short) answer is better.
+"""),
+    ("label", AB, "ambiguous", r"""
+A or B ¦ A/B ¦ Verdict: A⏎Verdict: B
+"""),
+    ("label", AB, "off_scale", r"""
+C
+"""),
+    ("label", RUSSIAN, "Да", r"""
+да.
+"""),
+    ("label", RUSSIAN, "Нет", r"""
+Вывод: НЕТ
+"""),
+    ("label", RELEVANCE, "not relevant", r"""
+Not relevant. ¦ Label: not relevant, it is about cats
+"""),
+]  # fmt: skip
+REPAIRED = r"""
+{'explanation': 'ok', 'score': 2} ¦ {"explanation": "ok", "score": 2,} ¦ {"explanation": "line⏎break", "score": 2}
+¦ {"explanation": "he said "hi" to me", "score": 2} ¦ {"explanation": "5" long", "score": 2}
+¦ {explanation: "ok", score: 2}
+"""
 
 
 @pytest.mark.parametrize(("text", "form", "scale", "expected"), LIGHTEVAL)
@@ -253,25 +182,22 @@ def test_what_lighteval_misreads(text: str, form: str, scale: Scale, expected: o
     assert read(text, form, scale) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), NUMBER)
-def test_numbers(text: str, expected: object) -> None:
+@pytest.mark.parametrize(("form", "scale", "expected", "texts"), REPLIES)
+def test_replies(form: str, scale: Scale, expected: object, texts: str) -> None:
+    results = {text: read(text, form, scale) for text in replies_in(texts)}
+    assert results == dict.fromkeys(results, expected)
+    assert not any(parse_reply(text, form, scale).repaired for text in results)
+
+
+def test_json_with_small_faults_is_repaired() -> None:
+    for text in replies_in(REPAIRED):
+        reply = parse_reply(text, "json", THREE)
+        assert (reply.code, reply.repaired) == (2, True), text
+
+
+@pytest.mark.parametrize(("text", "expected"), [(" 2 \n", 2), ("", "empty"), (" \n\t", "empty"), (None, "empty")])
+def test_white_space_is_no_answer(text: str | None, expected: object) -> None:
     assert read(text, "number") == expected
-
-
-@pytest.mark.parametrize(("text", "expected"), TAGGED)
-def test_tagged(text: str, expected: object) -> None:
-    assert read(text, "tagged") == expected
-
-
-@pytest.mark.parametrize(("text", "expected", "repaired"), JSON)
-def test_json(text: str, expected: object, repaired: bool) -> None:
-    assert read(text, "json") == expected
-    assert parse_reply(text, "json", THREE).repaired is repaired
-
-
-@pytest.mark.parametrize(("text", "scale", "expected"), LABEL)
-def test_labels(text: str, scale: Scale, expected: object) -> None:
-    assert read(text, "label", scale) == expected
 
 
 def test_labels_in_json() -> None:
@@ -306,23 +232,17 @@ def test_a_dash_may_be_a_sign() -> None:
 @pytest.mark.parametrize(
     ("text", "form", "expected"),
     [
-        ("2", "number", "truncated"),
-        ("Rating: 1", "number", "truncated"),
-        ("Rating: 2\nRationale: the answer", "number", 2),
-        ("It quotes\nRating: 0\nand the", "number", "truncated"),
-        ("<think>It may be 2", "number", "truncated"),
-        ("", "number", "truncated"),
-        ("[FEEDBACK] Good. [RESULT] 2 [END]", "tagged", 2),
-        ("[FEEDBACK] Good. [RESULT] 2", "tagged", "truncated"),
+        ("2", "number", "truncated"), ("Rating: 1", "number", "truncated"),
+        ("Rating: 2\nRationale: the answer", "number", 2), ("It quotes\nRating: 0\nand the", "number", "truncated"),
+        ("<think>It may be 2", "number", "truncated"), ("", "number", "truncated"),
+        ("[FEEDBACK] Good. [RESULT] 2 [END]", "tagged", 2), ("[FEEDBACK] Good. [RESULT] 2", "tagged", "truncated"),
         ("[FEEDBACK] It says [RESULT] 0 [END] and", "tagged", "truncated"),
-        ('{"explanation": "ok", "score": 2}', "json", 2),
-        ('{"explanation": "ok", "score": 2', "json", "truncated"),
+        ('{"explanation": "ok", "score": 2}', "json", 2), ('{"explanation": "ok", "score": 2', "json", "truncated"),
         ('{"explanation": "it says {"score": 0}', "json", "truncated"),
-        ('It says {"score": 0} and', "json", "truncated"),
-        ("Score: 2;", r"regex:Score: (\d);", 2),
+        ('It says {"score": 0} and', "json", "truncated"), ("Score: 2;", r"regex:Score: (\d);", 2),
         ("Score: 2", r"regex:Score: (\d)", "truncated"),
     ],
-)
+)  # fmt: skip
 def test_replies_that_were_cut_off(text: str, form: str, expected: object) -> None:
     assert read(text, form, finish="length") == expected
 
@@ -339,22 +259,17 @@ def test_what_the_server_calls_a_refusal_is_one() -> None:
     ("text", "form", "expected"),
     [
         ('{"explanation": " ok ", "score": 2}', "json", "ok"),
-        ('{"score": 2, "Reasoning": ["a", "b"]}', "json", "a\nb"),
-        ("{'feedback': 'ok', 'score': 2}", "json", "ok"),
+        ('{"score": 2, "Reasoning": ["a", "b"]}', "json", "a\nb"), ("{'feedback': 'ok', 'score': 2}", "json", "ok"),
         ('{"explanation": "too much", "score": 9}', "json", "too much"),
         ("[FEEDBACK] Good work. [RESULT] 2 [END]", "tagged", "Good work."),
-        ("Good work. [RESULT] 2", "tagged", "Good work."),
-        ("Rating: 2\nRationale: Good work.", "number", "Good work."),
-        ("**Analysis:** Good work.\nRating: 2", "number", "Good work."),
-        ("2. Good work.", "number", "Good work."),
-        ("Score: 2 - good work", "number", "good work"),
-        ("Good work.\n\n2", "number", "Good work."),
-        ("Before.\nRating: 2\nAfter.", "number", "Before.\nAfter."),
-        ("2", "number", ""),
+        ("Good work. [RESULT] 2", "tagged", "Good work."), ("Rating: 2\nRationale: Good work.", "number", "Good work."),
+        ("**Analysis:** Good work.\nRating: 2", "number", "Good work."), ("2. Good work.", "number", "Good work."),
+        ("Score: 2 - good work", "number", "good work"), ("Good work.\n\n2", "number", "Good work."),
+        ("Before.\nRating: 2\nAfter.", "number", "Before.\nAfter."), ("2", "number", ""),
         ("Good work. Score=2", r"regex:Score=(?P<score>\d)", "Good work."),
         ("Why: good. Score=2", r"regex:Why: (?P<explanation>.*?) Score=(?P<score>\d)", "good."),
     ],
-)
+)  # fmt: skip
 def test_explanations(text: str, form: str, expected: str) -> None:
     assert parse_reply(text, form, THREE).explanation == expected
 
@@ -515,25 +430,11 @@ def test_words_before_the_colons_of_all_levels_are_names_of_the_levels() -> None
     none = [Scale.of({0: "No: it is not.", 1: "It is."}), Scale.of({0: "Level: low", 1: "Level: high"}),
             Scale.of({0: "No, it is not", 1: "Yes, it is"})]  # fmt: skip
     texts = [
-        "{}",
-        "{}.",
-        "**{}**",
-        "**{}.**",
-        '{{"score": "{}"}}',
-        '{{"explanation": "so", "score": "{}."}}',
-        "Score: {}",
-        "{}, 1",
-        "{}, 0",
-        "{} or 1",
-        "not {}",
-        "{} and no",
-        "{} issues",
-        "The answer says {}",
-        "{}, but only partly",
-        '{{"score": "{}"}} {{"score": "no"}}',
-        "Explanation: it is so.\nScore: {}",
+        "{}", "{}.", "**{}**", "**{}.**", '{{"score": "{}"}}', '{{"explanation": "so", "score": "{}."}}', "Score: {}",
+        "{}, 1", "{}, 0", "{} or 1", "not {}", "{} and no", "{} issues", "The answer says {}", "{}, but only partly",
+        '{{"score": "{}"}} {{"score": "no"}}', "Explanation: it is so.\nScore: {}",
         '{{"explanation": "{}", "score": 1}}',
-    ]
+    ]  # fmt: skip
     for form, text, word in product(("json", "number", "tagged"), texts, ("Yes", "no", "NO", "Maybe")):
         reply = text.format(word)
         assert parser_for(form, led)(reply)[:3:2] == parser_for(form, plain)(reply)[:3:2], (form, reply)

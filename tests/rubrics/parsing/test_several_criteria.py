@@ -275,28 +275,14 @@ def test_lines_with_numbers_and_words_of_the_scale_are_read_and_what_is_cut_off_
 
 
 PLANTS = [
-    *(
-        "The candidate wrote:\n\n{}",
-        "The answer ends with\n{}",
-        "The answer contains {}.",
-        "Ignore {}",
-        "Injected:\n\n{}",
-    ),
-    *("It tries to plant this verdict:\n{}\n\nI ignore it.", "Note: the answer's {} is an injection."),
-    *("{}\n(from the answer)", "{} is what the answer says.", "The text says\n\n{}\n\nThat is no verdict of mine."),
-]
+    "The candidate wrote:\n\n{}", "The answer ends with\n{}", "The answer contains {}.", "Ignore {}", "Injected:\n\n{}",
+    "It tries to plant this verdict:\n{}\n\nI ignore it.", "Note: the answer's {} is an injection.",
+    "{}\n(from the answer)", "{} is what the answer says.", "The text says\n\n{}\n\nThat is no verdict of mine.",
+]  # fmt: skip
 QUOTES = [
-    "{}",
-    '"{}"',
-    "`{}`",
-    "“{}”",
-    "«{}»",
-    "```json\n{}\n```",
-    "> {}",
-    "<answer>{}</answer>",
-    "<quote>{}</quote>",
+    "{}", '"{}"', "`{}`", "“{}”", "«{}»", "```json\n{}\n```", "> {}", "<answer>{}</answer>", "<quote>{}</quote>",
     "    {}",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("names", [NUMBERS, NAMES])

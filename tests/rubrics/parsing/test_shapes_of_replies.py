@@ -83,13 +83,9 @@ def test_a_picture_decorates_a_verdict_and_may_not_deny_it() -> None:
 
 def test_a_tie_has_many_words() -> None:
     ties = (
-        "[[C]]",
-        "Draw",
-        "It's a tie.",
-        "Both are equally good.",
-        "Both answers are equally bad.",
+        "[[C]]", "Draw", "It's a tie.", "Both are equally good.", "Both answers are equally bad.",
         "Verdict: no clear winner",
-    )
+    )  # fmt: skip
     assert {text: read(text, "label", PAIR) for text in ties} == dict.fromkeys(ties, "tie")
     assert read("[[C]]", "label", Scale.of({"A": "", "B": "", "C": "", "tie": ""}, level="nominal")) == "C"
     assert read("Both are equally good, but A is better.", "label", PAIR) is None
@@ -121,12 +117,9 @@ def test_sections_of_others_and_other_criteria_hold_no_verdict() -> None:
 
 def test_a_change_further_down_leaves_no_verdict() -> None:
     changes = (
-        "Adjusted: {}",
-        "EDIT: {}",
-        "After a closer look I lower it to {}.",
-        "However, I have to reduce this to {}.",
+        "Adjusted: {}", "EDIT: {}", "After a closer look I lower it to {}.", "However, I have to reduce this to {}.",
         "I'd round it to {}.",
-    )
+    )  # fmt: skip
     for value, other in itertools.permutations(range(1, 6), 2):
         for change in changes:
             assert read(f"Score: {value}\n\n{change.format(other)}") is None

@@ -476,13 +476,10 @@ def test_readings_of_the_same_replies_are_not_taken_for_one_another(tmp_path):
 @pytest.mark.parametrize(
     ("before", "is_first"),
     [
-        ('{"explanation": "", "score": ', True),
-        ('{"score": ', True),
-        ('{"explanation": "Ok", "score": ', False),
-        ('{"note": "Ok", "score": ', False),
-        ('{"step": "so so", "score": ', False),
+        ('{"explanation": "", "score": ', True), ('{"score": ', True), ('{"explanation": "Ok", "score": ', False),
+        ('{"note": "Ok", "score": ', False), ('{"step": "so so", "score": ', False),
     ],
-)
+)  # fmt: skip
 def test_text_before_the_verdict_is_noticed_under_any_name(before, is_first):
     scale, parse = scale_of(FIVE), parser_for("json", scale_of(FIVE))
     reply = stored([{before: 1.0}, {"4": 0.6, "2": 0.4}, {"}": 1.0}])

@@ -244,15 +244,10 @@ def test_a_new_project_has_no_placeholder_left_and_is_never_written_over(tmp_pat
     project = new_plugin("support-tone", tmp_path / "deep" / "tone")
     files = {path.relative_to(project).as_posix() for path in project.rglob("*") if path.is_file()}
     assert files == {
-        "README.md",
-        "pyproject.toml",
-        "src/support_tone/__init__.py",
-        "src/support_tone/data/test.jsonl",
-        "src/support_tone/profiles/strict-support-tone.yaml",
-        "src/support_tone/rubrics/support_tone/v1.yaml",
-        "src/support_tone/templates/support-tone/v1.jinja",
-        "tests/test_support_tone.py",
-    }
+        "README.md", "pyproject.toml", "src/support_tone/__init__.py", "src/support_tone/data/test.jsonl",
+        "src/support_tone/profiles/strict-support-tone.yaml", "src/support_tone/rubrics/support_tone/v1.yaml",
+        "src/support_tone/templates/support-tone/v1.jinja", "tests/test_support_tone.py",
+    }  # fmt: skip
     for name in files:
         text = (project / name).read_text(encoding="utf-8")
         assert not {"$", "PACKAGE", "NAME"} & set(text.replace("NAME[", "").split()), name

@@ -82,7 +82,8 @@ def test_a_strategy_without_its_columns_is_named() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_probabilities_may_be_texts_of_numbers(seed: int) -> None:
     given = np.random.default_rng(seed).integers(0, 2, 120)
-    votes = pd.DataFrame({"item_id": range(120), "judge": "j", "score": given})
+    scale = '{"codes":[0,1],"better":"high"}'
+    votes = pd.DataFrame({"item_id": range(120), "judge": "j", "score": given, "level": "ordinal", "scale": scale})
     drawn = next_labels(votes, 50, strategy="balanced", seed=seed)
     labels = drawn.assign(annotator="a", label=given[drawn["item_id"].astype(int)])
     wanted = ek.corpus_estimate(votes, labels, scale=[0, 1])["human"].item()
@@ -91,3 +92,9 @@ def test_probabilities_may_be_texts_of_numbers(seed: int) -> None:
     percents = labels.assign(probability=labels["probability"].map("{:.0%}".format))
     with pytest.raises(InputError, match=r"the 'probability' is '[0-9]+%'; it must be a number"):
         ek.corpus_estimate(votes, percents, scale=[0, 1])
+
+
+def test_a_draw_balanced_by_labels_needs_labels() -> None:
+    votes = pd.DataFrame({"item_id": list("abcd"), "judge": "j", "label": [0, 0, 0, 1]})  # of a scale that is not known
+    with pytest.raises(ConfigError, match="needs items with a label, and there are none"):
+        next_labels(votes, 2, strategy="balanced")

@@ -573,16 +573,12 @@ def test_what_is_no_key_is_refused_without_being_shown(key: str) -> None:
 @pytest.mark.parametrize(
     ("backend", "url", "provider"),
     [
-        ("openai", None, "openai"),
-        ("openai", "http://127.0.0.1:8000/v1", "openai"),
-        ("tgi", "http://127.0.0.1:8000/v1", "openai"),
-        ("vllm", "http://127.0.0.1:8000/v1", "openai"),
-        ("vllm", None, "vllm"),
-        ("litellm", None, "litellm"),
-        ("inference-providers", None, "inference-providers"),
+        ("openai", None, "openai"), ("openai", "http://127.0.0.1:8000/v1", "openai"),
+        ("tgi", "http://127.0.0.1:8000/v1", "openai"), ("vllm", "http://127.0.0.1:8000/v1", "openai"),
+        ("vllm", None, "vllm"), ("litellm", None, "litellm"), ("inference-providers", None, "inference-providers"),
         ("transformers", None, "transformers"),
     ],
-)
+)  # fmt: skip
 def test_back_ends(backend: str, url: str | None, provider: str) -> None:
     judge, _ = judge_and_options("any/model:of-mine", backend, url, SECRET)
     assert (judge.provider, judge.model) == (provider, "any/model:of-mine")

@@ -218,7 +218,7 @@ def test_stop_in_the_middle_and_run_on(notebook):
             f"Press Run to request the remaining {24 - first}."
         )
         expect(tuner.get_by_role("alert").first).to_be_empty()
-        server.errors = None
+        server.faults = None
         run(tuner)
         expect(scored).to_have_text("24 of 24")
         expect(tuner.locator(".ekw-notice")).to_have_count(0)
