@@ -148,11 +148,9 @@ def split(
     at, is_there = _place_of_answer(messages, answer)
     asked = max((n for n, one in enumerate(messages[:at]) if is_question(one)), default=-1)
     end = next((n for n in range(at + is_there, len(messages)) if is_question(messages[n])), len(messages))
-    shown: Any = answer
-    if answer is None and forms.speakers(messages):
-        shown = _told(messages[at]) if is_there else ""
-    elif is_there and words(messages[at]["content"]) == words(answer):
-        shown = _told(messages[at])
+    is_whole = is_there and (answer is None or words(messages[at]["content"]) == words(answer))
+    unsaid = "" if answer is None and forms.speakers(messages) else answer
+    shown = _told(messages[at]) if is_whole else unsaid
     before, turn = list(messages[: asked + 1]), list(messages[asked + 1 : end])
     place = at - asked - 1
     if "answer" not in wanted:
@@ -169,7 +167,7 @@ def split(
         ]
         after = [*([calls] if calls["tool_calls"] else []), *later]
         earlier = turn[:place]
-        if answer is not None and words(mine["content"]) != words(answer):  # the rest of it stands amid calls
+        if not is_whole:  # the rest of it stands amid calls
             earlier = [one if one["role"] != mine["role"] or is_result(one) else _without_words(one) for one in earlier]
         turn = earlier + ([ANSWER, *after] if after else [])
     if before and asked >= 0 and "question" in wanted:
