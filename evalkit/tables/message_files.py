@@ -66,10 +66,9 @@ def cut_files(text: str) -> Any:
         if match.start() > end:
             parts.append({"type": "text", "text": text[end : match.start()]})
         about = content.partition("|")[0] if match.re is _LANGFUSE else _size(media, content)
-        if main == "image" and match.re is _DATA:
-            parts.append(Image(Base64(text, *match.span(2)), about=about))
-        else:
-            parts.append({"type": _MEDIA.get(main, "file"), "unseen": about})
+        is_image = main == "image" and match.re is _DATA
+        mark = {"type": _MEDIA.get(main, "file"), "unseen": about}
+        parts.append(Image(Base64(text, *match.span(2)), about=about) if is_image else mark)
         end = match.end()
     if not parts:
         return text

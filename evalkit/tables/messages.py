@@ -278,14 +278,13 @@ def turns(messages: Sequence[Message], longest: int | None = None) -> Iterator[t
         yield from ((at, " ".join(heading.split()), text) for heading, text in blocks)
 
 
-def _cut(heading: str, text: str, longest: int) -> Iterator[tuple[str, str]]:
+def _cut(heading: str, text: str, longest: int) -> list[tuple[str, str]]:
     """A text with its heading; of one that is too long the two ends, and in a heading, not in a text, what was cut."""
     if len(text) <= longest:
-        yield heading, text
-        return
+        return [(heading, text)]
     end = longest // 2
-    yield heading, text[: longest - end]
-    yield f"{heading}, after {len(text) - longest} characters that are left out", text[len(text) - end :]
+    further_heading = f"{heading}, after {len(text) - longest} characters that are left out"
+    return [(heading, text[: longest - end]), (further_heading, text[len(text) - end :])]
 
 
 def cut_chars(inputs: Iterable[Any], longest: int) -> int:
