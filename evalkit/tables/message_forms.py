@@ -252,7 +252,7 @@ class _Reader:
     def _marks_beside(self, message: Mapping[str, Any]) -> list[Any]:
         """Marks of the images and files in fields that are not shown; the names of the others are noted."""
         known = (*FIELDS, "error") if is_result({"role": "", **message}) else FIELDS
-        further = {name: message[name] for name in message if name in _filled(message) and name not in known}
+        further = {name: value for name, value in message.items() if name not in known and value not in _EMPTY}
         lists = {name: value for name, value in further.items() if isinstance(value, list)}
         contents = [name for name, value in lists.items() if any(isinstance(element, Mapping) for element in value)]
         if contents and not _ACTS & message.keys():
