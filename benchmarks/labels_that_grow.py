@@ -26,8 +26,8 @@ import sys
 
 import numpy as np
 
-from evalkit.stats.alignment.held_out_tests import evidence
 from evalkit.stats.intervals import change_interval
+from evalkit.stats.significance import evidence
 
 FIRST, LAST, ENOUGH = 20, 480, 20
 MANY = 200

@@ -50,8 +50,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from evalkit.stats.comparison.measured_floors import Floor, chance_limit, measured_floor
-from evalkit.stats.comparison.possible_floors import design_effect, flip_rate_range
+from evalkit.stats.comparison.measured_floors import Floor, chance_limit, design_effect, flip_rate_range, measured_floor
 from evalkit.stats.significance import Outcomes, permuted_samples
 
 KINDS = ("uniform", "Beta", "few", "none")

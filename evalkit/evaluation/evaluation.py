@@ -26,7 +26,7 @@ from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate, no_weight
 from evalkit.stats.aggregation.combining_criteria import combine, refuse_other_rubric
-from evalkit.stats.aggregation.dawid_skene_scores import check_fit
+from evalkit.stats.aggregation.dawid_skene import check_fit
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability

@@ -11,9 +11,6 @@ from .alignment.alternative_annotator import alt_test as alt_test
 from .alignment.confusion_matrices import confusion as confusion
 from .alignment.corpus_estimates import corpus_estimate as corpus_estimate
 from .alignment.first_failures import first_failure as first_failure
-from .alignment.held_out_tests import alpha_of as alpha_of
-from .alignment.held_out_tests import evidence as evidence
-from .alignment.held_out_tests import flip_p as flip_p
 from .alignment.judge_alignment import align as align
 from .alignment.judge_contributions import jury_value as jury_value
 from .alignment.label_draws import next_labels as next_labels
@@ -27,4 +24,7 @@ from .comparison.comparison_table import Comparison as Comparison
 from .comparison.drifts import drift as drift
 from .comparison.halos import halo as halo
 from .comparison.noise_floors import noise_floor as noise_floor
+from .significance import alpha_of as alpha_of
+from .significance import evidence as evidence
+from .significance import flip_p as flip_p
 from .voting import vote as vote

@@ -103,9 +103,11 @@ def own_answers(
         except Exception as problem:
             is_answer = isinstance(problem, _WrongAnswerError)
             fault = str(problem) if is_answer else f"raised {type(problem).__name__}: {problem}".removesuffix(": ")
-            answered = f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}"
-            fact = f"the rule {rule.where} {fault}, for {_name(heads, number)} with the {answered}"
-            raise ConfigError(f"{fact}; allowed: {_allowed(scale)}, NA, or (score, passed)") from problem
+            raise ConfigError(
+                f"the rule {rule.where} {fault}, for {_name(heads, number)} with the "
+                f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}; allowed: {_allowed(scale)}, NA, "
+                "or (score, passed)"
+            ) from problem
         if answer is None:
             silent[number] = True
         elif isinstance(answer, str):

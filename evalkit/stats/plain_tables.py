@@ -137,8 +137,10 @@ def with_index(source: Any) -> Any:
     if not isinstance(source, pd.DataFrame):
         return source
     if source.columns.nlevels > 1:
-        fact = f"the table's columns have {source.columns.nlevels} levels, as after agg([…])"
-        raise InputError(f"{fact}; give them one name each, as in groupby(…).agg(score=('score', 'mean'))")
+        raise InputError(
+            f"the table's columns have {source.columns.nlevels} levels, as after agg([…]); give them one name each, "
+            "as in groupby(…).agg(score=('score', 'mean'))"
+        )
     levels = [level for level in source.index.names if level in (*schemas.JUDGMENT_KEY, *_KEYS, *_OF_ITEM)]
     if not levels:
         return source
@@ -203,16 +205,18 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     lacking = [column for column in needed if column not in has]
     answers = {"score", "label"} & has
     if lacking == ["judge"] and answers:
-        fact = f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge'"
-        advice = "or read the table with ek.import_judgments(table, rubric, judge='column', score='column')"
-        raise InputError(f"{fact}, {advice}; finished scores without judges go into `summarize`")
+        raise InputError(
+            f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge', or "
+            "read the table with ek.import_judgments(table, rubric, judge='column', score='column'); finished "
+            "scores without judges go into `summarize`"
+        )
     if lacking or not answers:
         lacking = [f"`{column}`" for column in lacking] + ([] if answers else ["`score` or `label`"])
-        fact = f"{function}: no column {' and no '.join(lacking)} ({columns})"
-        advice = (
-            "Rename your columns, as in table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with"
+        raise InputError(
+            f"{function}: no column {' and no '.join(lacking)} ({columns}). Rename your columns, as in "
+            "table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with "
+            "ek.import_judgments(table, rubric, item='id', judge='model', score='mark')"
         )
-        raise InputError(f"{fact}. {advice} ek.import_judgments(table, rubric, item='id', judge='model', score='mark')")
 
 
 def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]:
@@ -239,8 +243,10 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         if index.has_duplicates:
             twice = index[index.duplicated()][0]
             alike = [value for value, text in zip(originals, names, strict=True) if text == twice]
-            fact = f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value"
-            raise InputError(f"{fact}; store them alike, as in table[{key!r}].astype(str)")
+            raise InputError(
+                f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value; store them alike, as "
+                f"in table[{key!r}].astype(str)"
+            )
         cells = pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
         texts[key] = pd.Series(cells if kind == "category" else cells.astype("str"), index=frame.index)
         is_mixed = column.dtype == object and len({isinstance(value, str) for value in originals}) > 1
@@ -254,8 +260,10 @@ def refuse_alike(column: pd.Series, key: str) -> None:
     texts = {text for text in factorized(column, key)[1] if isinstance(text, str)}
     alike = next((text for text in texts if _WHOLE.fullmatch(text) and text.partition(".")[0] in texts), None)
     if alike is not None:
-        fact = f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value"
-        raise InputError(f"{fact}; store them alike, as in table[{key!r}].str.removesuffix('.0')")
+        raise InputError(
+            f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value; store them "
+            f"alike, as in table[{key!r}].str.removesuffix('.0')"
+        )
 
 
 def _with_what_stays(frame: pd.DataFrame, keys: Keys) -> tuple[pd.DataFrame, Keys]:
@@ -391,15 +399,17 @@ class _Answers:
         values = self._values(rows, measured_on)
         is_list = ~values.map(pd.api.types.is_hashable).astype(bool) if values.dtype == object else None
         if is_list is not None and (several := int(is_list.sum())):
-            fact = f"column {values.name!r} has {several} cells with several values; give each a row of its own"
-            raise InputError(f"{fact}, as in table.explode({values.name!r}), and number them in a column `sample`")
+            raise InputError(
+                f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
+                f"table.explode({values.name!r}), and number them in a column `sample`"
+            )
         scale, cell = measured_on or self._by_type(values, criterion)
         of_means = [key for key in ("score_norm", "n_samples", "n_judges") if key in self.frame] * may_lie_between
         if of_means and "score" not in self.frame and scale.level != "nominal":
-            fact = (
-                f"criterion {criterion!r} has `label` and `{of_means[0]}`, but no `score`, of which `label` is only the"
+            raise InputError(
+                f"criterion {criterion!r} has `label` and `{of_means[0]}`, but no `score`, of which `label` is only "
+                f"the nearest code; keep `score` or, if `label` is the answer, drop {listed(of_means)}"
             )
-            raise InputError(f"{fact} nearest code; keep `score` or, if `label` is the answer, drop {listed(of_means)}")
         self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
@@ -420,13 +430,19 @@ class _Answers:
         if scale.is_open and has_label.any():
             words = [str(value) for value in labels[has_label].unique()]
             kind = "words" if scale.level == "nominal" else "numbers"
-            fact = f"criterion {criterion!r} has {kind} in `score` and {listed(words, most=3)} in `label`"
-            advice = "`score` is used, and `label` is not. Pass scale= to check one by the other"
-            warnings.warn(f"{fact}; {advice}, or drop one of the columns", EvalkitWarning, stacklevel=2)
+            warnings.warn(
+                f"criterion {criterion!r} has {kind} in `score` and {listed(words, most=3)} in `label`; `score` is "
+                "used, and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
+                EvalkitWarning,
+                stacklevel=2,
+            )
         elif n_unused := int((has_label & ~has_score).sum()):
-            fact = f"criterion {criterion!r} has {counted(n_unused, 'row')} with a `label` and no `score`"
-            advice = "they stay unscored. Drop `label` or, if it is the answer of these rows, fill them in `score`"
-            warnings.warn(f"{fact}; {advice}", EvalkitWarning, stacklevel=2)
+            warnings.warn(
+                f"criterion {criterion!r} has {counted(n_unused, 'row')} with a `label` and no `score`; they stay "
+                "unscored. Drop `label` or, if it is the answer of these rows, fill them in `score`",
+                EvalkitWarning,
+                stacklevel=2,
+            )
 
     def _refuse_other_labels(self, rows: Any, scale: Scale, criterion: str, *, between: bool) -> None:
         score, by_score, labels = self.score[rows], self.label[rows], self.frame["label"].iloc[rows]
@@ -440,8 +456,10 @@ class _Answers:
             apart &= self.frame["method"].iloc[rows].isna().to_numpy()
         if apart.any():
             row, n_rows = labels.index[int(apart.argmax())], counted(int(apart.sum()), "such row")
-            cells = f"the score {_shown(self.frame['score'][row])} and the label {_shown(labels[row])}"
-            raise InputError(f"criterion {criterion!r}, {self._row(row)} has {cells} ({n_rows}); {OTHERS_LABEL}")
+            raise InputError(
+                f"criterion {criterion!r}, {self._row(row)} has the score {_shown(self.frame['score'][row])} and "
+                f"the label {_shown(labels[row])} ({n_rows}); {OTHERS_LABEL}"
+            )
 
     def _refuse_other_order(self, values: pd.Series, scale: Scale, criterion: str) -> None:
         """InputError for an ordered Categorical whose order is not that of the scale."""
@@ -452,9 +470,11 @@ class _Answers:
         steps = np.diff(np.array([meaning[0] for meaning in meanings if meaning is not None]))
         if not ((steps > 0).all() or (scale.better == "low" and (steps < 0).all())):
             order = " < ".join(map(str, dtype.categories))
-            fact = f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, {order}"
-            advice = f"correct one of them, or take the order off: table[{values.name!r}].astype(str)"
-            raise InputError(f"{fact}, and the scale has another order: {_written(scale)}; {advice}")
+            raise InputError(
+                f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, {order}, and the scale "
+                f"has another order: {_written(scale)}; correct one of them, or take the order off: "
+                f"table[{values.name!r}].astype(str)"
+            )
 
     def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:
         if "scale" not in self.frame:
@@ -466,8 +486,9 @@ class _Answers:
         for (_, level), cell in pairs.items():
             level = level if isinstance(level, str) else level_given
             if level is None and isinstance(cell, str) and cell.startswith(_JSON):
-                text = f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
-                raise InputError(text)
+                raise InputError(
+                    f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
+                )
             try:
                 scale = scale_of(cell, level)
             except (ValueError, TypeError, KeyError) as problem:
@@ -475,9 +496,10 @@ class _Answers:
             distinct.setdefault(replace(scale, texts=()), (scale, cell_of(scale)))
         if len(distinct) > 1:
             several = " and ".join(_written(scale) for scale, _ in distinct.values())
-            fact = f"criterion {criterion!r} has two scales in the column 'scale': {several}"
-            advice = "give the rows of one of them another criterion"
-            raise InputError(f"{fact}; {advice}, or pass the rows of each scale separately")
+            raise InputError(
+                f"criterion {criterion!r} has two scales in the column 'scale': {several}; give the rows of one of "
+                "them another criterion, or pass the rows of each scale separately"
+            )
         return next(iter(distinct.values()), None)
 
     def _values(self, rows: Any, measured_on: Known | None) -> pd.Series:
@@ -510,20 +532,19 @@ class _Answers:
         if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
             return known(open_scale("nominal"))
         cells = " and ".join(f"{_shown(values[row])} in {self._row(row)}" for row in firsts.values())
-        fact = f"column {values.name!r}, criterion {criterion!r} has {cells}"
-        advice = "use one kind of values: clear a cell (NaN is unscored), correct it, or say what it means"
-        raise InputError(f"{fact}; {advice}: ek.import_judgments(table, rubric, codes={{…}})")
+        raise InputError(
+            f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values: clear a cell "
+            "(NaN is unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
+        )
 
     def refuse_verdicts(self, apart: Flags) -> None:
         """InputError for verdicts that are not those of the scores."""
         if apart.any():
             row, n_rows = self.frame.index[int(apart.argmax())], counted(int(apart.sum()), "such row")
-            cells = f"the score {self.score[int(apart.argmax())]:g} and the verdict {self.frame['passed'][row]!r}"
-            advice = (
-                "drop the verdicts, as in table.drop(columns='passed') or, if they do not follow from the score, say"
-            )
             raise InputError(
-                f"{self._row(row)} has {cells}, which is not what the pass rule gives ({n_rows}); {advice} so: "
+                f"{self._row(row)} has the score {self.score[int(apart.argmax())]:g} and the verdict "
+                f"{self.frame['passed'][row]!r}, which is not what the pass rule gives ({n_rows}); drop the "
+                "verdicts, as in table.drop(columns='passed') or, if they do not follow from the score, say so: "
                 "table.assign(method='own')"
             )
 
@@ -545,9 +566,12 @@ class _Answers:
         long = scores[np.abs(scores - numbers) > 0]
         long = long[long != np.round(long, 6)]  # such as thirds
         if scale.level == "interval" and len(long):
-            fact = f"column {values.name!r} has numbers of 32 bits, such as {long[0]:.8g}, which differ from equal ones"
-            advice = f"round both, as in table[{values.name!r}].round(6)"
-            warnings.warn(f"{fact} of 64 bits in another table; {advice}", EvalkitWarning, stacklevel=2)
+            warnings.warn(
+                f"column {values.name!r} has numbers of 32 bits, such as {long[0]:.8g}, which differ from equal "
+                f"ones of 64 bits in another table; round both, as in table[{values.name!r}].round(6)",
+                EvalkitWarning,
+                stacklevel=2,
+            )
         labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
 
@@ -556,8 +580,10 @@ class _Answers:
         fact = f"column {values.name!r}, {self._row(row)}"
         if isinstance(value, str) and has_thousands(value):
             fact = f"{fact}: the comma of {_shown(value)} may stand before thousands or decimals"
-            advice = f"convert the column, as in table[{values.name!r}].str.replace(',', '').astype(float)"
-            raise InputError(f"{fact} ({n_rows}); {advice}, or pd.read_csv(…, thousands=',')")
+            raise InputError(
+                f"{fact} ({n_rows}); convert the column, as in table[{values.name!r}].str.replace(',', "
+                "'').astype(float), or pd.read_csv(…, thousands=',')"
+            )
         several = self.frame["criterion"].nunique() > 1
         advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}, or" if several else "or"
         fact = f"{fact}: {_shown(value)} is not on the scale of criterion {criterion!r}, which is {_written(scale)}"
@@ -653,8 +679,12 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
 def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     """The table with what was read, and the columns that follow from it."""
     label = schemas.categorical(answers.label)
-    new: dict[str, Any] = {"score": answers.score, "label": label}
-    new |= {"level": schemas.categorical(answers.level), "scale": schemas.categorical(answers.scale)}
+    new: dict[str, Any] = {
+        "score": answers.score,
+        "label": label,
+        "level": schemas.categorical(answers.level),
+        "scale": schemas.categorical(answers.scale),
+    }
     if pairwise:
         new["score"] = np.array([PAIR_SCORES.get(text, np.nan) for text in answers.label], dtype=float)
     frame = answers.frame.assign(**new)
@@ -716,8 +746,11 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
         has_text = np.array([_is_there(cell) for cell in cells], dtype=bool)
         if name == "error" and (has_text & answered).any():
             row = int((has_text & answered).argmax())
-            fact = f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r}"
-            raise InputError(f"{fact} ({counted(int((has_text & answered).sum()), 'such row')}); clear one of the two")
+            raise InputError(
+                f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error "
+                f"{str(cells[row])!r} ({counted(int((has_text & answered).sum()), 'such row')}); clear one of the "
+                "two"
+            )
         texts = np.where(has_text & pd.isna(texts), cells, texts)
     texts[~answered & pd.isna(texts)] = _MISSING
     return np.array([None if text is None or text == NO_ENDS else str(text) for text in texts], dtype=object)
@@ -743,9 +776,10 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
     lost = verdicts_given.notna().to_numpy() & ~measured.has_rule & ~answers.kept & ~own_rows(frame, name)
     if lost.any():
         row = int(lost.argmax())
-        fact = f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`"
-        advice = "and its scale has no pass rule; pass a scale= with one"
-        raise InputError(f"{fact}, {advice}, such as ek.Scale.of({{0: '', 1: ''}}, pass_at=1), or drop `passed`")
+        raise InputError(
+            f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`, and its scale has no pass "
+            "rule; pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
+        )
     verdicts = rule_verdicts(frame["score"].to_numpy(dtype=np.float64), answers.label, measured)
     if name != "judgments":  # no verdict comes from a mean
         n_answers = frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index)))

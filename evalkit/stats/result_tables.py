@@ -31,7 +31,7 @@ def split_rows(frame: pd.DataFrame, keys: list[str], clusters: ClustersLike | No
 
     Keys after those of `CRITERION_KEY` may be missing.
     """
-    units = pd.Series(small(unit_codes(frame["item_id"], own_clusters(frame, clusters))))
+    units = pd.Series(small(unit_codes(frame["item_id"], clusters_for(frame, clusters))))
     groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
     return units, groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
 
@@ -128,8 +128,10 @@ def cluster_counts(clusters: Ints) -> dict[str, float]:
     return {"n_clusters": len(np.unique(clusters)), "n_clusters_effective": effective_clusters(clusters)}
 
 
-def own_clusters(table: pd.DataFrame, clusters: ClustersLike | None) -> ClustersLike | None:
-    """The clusters passed, else those of the table's own column `group_id`."""
+def clusters_for(table: pd.DataFrame, clusters: ClustersLike | None, evaluation: object = None) -> ClustersLike | None:
+    """The clusters passed, else those of the evaluation, else those of the table's own column `group_id`."""
+    if clusters is None and not isinstance(evaluation, (pd.DataFrame, pd.Series)):
+        clusters = getattr(evaluation, "clusters", None)
     if clusters is not None or not {"item_id", "group_id"} <= {*table.columns}:
         return clusters
     for key in ("item_id", "group_id"):

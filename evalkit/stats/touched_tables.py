@@ -212,9 +212,11 @@ def _spelled(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, row_scales.M
         by_scale = scales.setdefault(tuple(head), {})
         by_scale.setdefault(replace(Scale.from_json(level, text), texts=()), f"{level} {text}")
         if len(by_scale) > 1:
-            fact = f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}"
-            advice = "give the rows of one of them another rubric_version"
-            raise InputError(f"{fact}; {advice}, or pass the rows of each scale separately")
+            raise InputError(
+                f"the {name} table has two scales for {', '.join(map(str, head))}: "
+                f"{' and '.join(by_scale.values())}; give the rows of one of them another rubric_version, or pass "
+                "the rows of each scale separately"
+            )
     for column, spell in (("label", _spell), ("tied_labels", _spell_all)):
         texts = list(frame[column].cat.categories) if column in frame else []
         spelled = [[spell(text, scale) for text in texts] for scale in measured.scales]
@@ -303,9 +305,11 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     off = row_scales.off_scale(rows.score, rows.frame["label"], rows.measured, between=rows.expected & scored)
     if (lost := scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)).any():
         many = counted(int(lost.sum()), "judgment has", "judgments have")
-        fact = f"{many} neither an error nor a score on the scale (for nominal criteria: a label)"
-        advice = "Restore the judge's answer, or store in `error` why there is none"
-        raise InputError(f"{fact}; the first: {_cells(rows.frame, int(lost.argmax()))}. {advice}")
+        raise InputError(
+            f"{many} neither an error nor a score on the scale (for nominal criteria: a label); the first: "
+            f"{_cells(rows.frame, int(lost.argmax()))}. Restore the judge's answer, or store in `error` why there "
+            "is none"
+        )
     answer = ~np.isnan(rows.score) | ~np.isnan(rows.norm) | labelled
     faults = {_BESIDE_ERROR: ~scored & answer}
     exact = scored & ~rows.expected

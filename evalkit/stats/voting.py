@@ -147,9 +147,12 @@ def _vote(
     names = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[names].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": schemas.categorical(label)}
-    columns["passed"] = passed
-    columns |= _agreements(samples)
+    columns |= {
+        "score": score,
+        "score_norm": answer_norms(score, label, measured),
+        "label": schemas.categorical(label),
+        "passed": passed,
+    } | _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
     reason = _reason(frame, samples, counted, verdict, tied & pd.isna(label))
     bare = measured.without_ends & ~np.isnan(score) & pd.isna(verdict)
@@ -243,8 +246,10 @@ def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Object
 
 def _impute(samples: _Samples, value: float) -> _Samples:
     if samples.measured.nominal.any():
-        fact = "unscored=<number> stands for a score, but nominal criteria have labels instead of scores"
-        raise ConfigError(f"{fact}; use unscored='drop'")
+        raise ConfigError(
+            "unscored=<number> stands for a score, but nominal criteria have labels instead of scores; use "
+            "unscored='drop'"
+        )
     missing = ~samples.scored
     score = np.where(missing, value, samples.score)
     answer, names = _answers(pd.Index([]), np.zeros(len(score), dtype=np.int64), score)
@@ -335,8 +340,10 @@ def _passing_at(samples: _Samples, frame: pd.DataFrame, cut: float) -> _Samples:
     prob = frame["pass_prob"].to_numpy(dtype=np.float64) if "pass_prob" in frame else np.full(len(frame), np.nan)
     if (without := samples.scored & samples.measured.has_rule & np.isnan(prob)).any():
         judge, item = frame.iloc[int(without.argmax())][["judge", "item_id"]]
-        fact = f"pass_prob_at={cut:g} needs `pass_prob` of each judgment, but judge {judge!r} has none of item {item!r}"
-        raise InputError(f"{fact}; vote on the rows of judges with score='expected', or omit pass_prob_at=")
+        raise InputError(
+            f"pass_prob_at={cut:g} needs `pass_prob` of each judgment, but judge {judge!r} has none of item "
+            f"{item!r}; vote on the rows of judges with score='expected', or omit pass_prob_at="
+        )
     passed = passes_at(prob, cut)
     return replace(samples, passes=samples.scored & (passed == 1), fails=samples.scored & (passed == 0))
 

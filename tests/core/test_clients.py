@@ -64,7 +64,6 @@ def test_what_stands_for_a_client_is_its_address_and_the_names_of_variables(monk
         assert (judge.service, judge.base_url, judge.api_key_env) == (service, base_url, variable)
         by_address = Judge(judge.provider, "m 1", base_url=base_url, temperature=0.0)
         assert judge.identity == by_address.identity
-        assert judge.given is not None
         assert not judge.given.calls
         for text in (repr(judge), str(judge_dict(judge)), str(Profile(profile="p", judges=(judge,)))):
             assert KEY not in text
@@ -104,7 +103,6 @@ def test_headers_need_a_variable_elsewhere_unless_the_environment_has_them(monke
     assert name(openai.OpenAI(api_key=KEY)) is None
     assert name(openai.OpenAI(api_key=KEY, base_url=HOST)) == "OPENAI_CUSTOM_HEADERS"
     given = Judge.client(openai.OpenAI(api_key=KEY, base_url=HOST), "m").given
-    assert given is not None
     assert {name: value.reveal() for name, value in given.headers.items()} == {"x-a": "b", "openai-organization": "org"}
 
 
@@ -135,7 +133,6 @@ def test_which_clients_are_called_and_what_stands_for_them_elsewhere() -> None:
     ]
     for client, elsewhere in cases:
         judge = Judge.client(client, "m")
-        assert judge.given is not None
         assert judge.given.calls, client
         assert (judge.given.elsewhere, judge_dict(judge).get("ask")) == (elsewhere, elsewhere)
         assert pickle.loads(pickle.dumps(judge)).ask == elsewhere
@@ -168,7 +165,6 @@ def test_a_client_whose_class_is_traced_is_called(monkeypatch: pytest.MonkeyPatc
     for replaced in (Traced(), lambda *given, **options: before(*given, **options), Proxy()):
         monkeypatch.setattr(resource, "create", replaced)
         given = Judge.client(client, "m").given
-        assert given is not None
         assert (given.calls, given.elsewhere) == (True, None)
 
 

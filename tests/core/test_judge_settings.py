@@ -125,6 +125,13 @@ DOORS: dict[str, Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, Any]], 
 }
 
 
+def _found(door: str, named: Mapping[str, Mapping[str, Any]], base: Mapping[str, Any]) -> Found:
+    """What a door comes to, with the variables in the environment."""
+    variables = {JUDGE_SETTINGS[name].variable: _text(value) for name, value in named.get("variable", {}).items()}
+    with mock.patch.dict(os.environ, variables):
+        return DOORS[door](named, base)
+
+
 def _places(door: str, setting: str) -> list[str]:
     """The places that can set this, first the one that counts first."""
     places = ["flag", "variable"]
@@ -207,11 +214,7 @@ def test_the_first_place_that_sets_a_value_counts(door: str, monkeypatch: pytest
                 continue  # a judge without a model
             if setting in ("judge", "model") and not named:
                 continue
-            variables = {
-                JUDGE_SETTINGS[name].variable: _text(value) for name, value in named.get("variable", {}).items()
-            }
-            with mock.patch.dict(os.environ, variables):
-                found = DOORS[door](named, base)
+            found = _found(door, named, base)
             first = next((place for place in order if place in places), None)
             expected = default if first is None else values[PLACES.index(first)]
             case = (door, setting, places)
@@ -232,16 +235,10 @@ def test_the_model_of_an_earlier_place_replaces_that_of_a_judge(
     order = ["flag", "variable", *(["test", "settings"] if door in GATES else [])]
     for earlier, later in itertools.combinations(order, 2):
         named: dict[str, dict[str, Any]] = {earlier: {"model": model}, later: {"judge": judge}}
-        variables = {JUDGE_SETTINGS[name].variable: _text(value) for name, value in named.get("variable", {}).items()}
-        with mock.patch.dict(os.environ, variables):
-            assert _value(DOORS[door](named, {}), "judge") == asked, (earlier, later)
+        assert _value(_found(door, named, {}), "judge") == asked, (earlier, later)
         if ":" in judge:
             named = {later: {"model": model}, earlier: {"judge": judge}}
-            variables = {
-                JUDGE_SETTINGS[name].variable: _text(value) for name, value in named.get("variable", {}).items()
-            }
-            with mock.patch.dict(os.environ, variables):
-                assert _value(DOORS[door](named, {}), "judge") == judge, "a later model changes no judge"
+            assert _value(_found(door, named, {}), "judge") == judge, "a later model changes no judge"
 
 
 BAD: dict[str, tuple[str, ...]] = {

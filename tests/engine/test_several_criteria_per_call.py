@@ -166,17 +166,6 @@ def test_a_missing_criterion_is_unscored_and_asked_again_with_its_group(tmp_path
     assert Bill.of(again).known_usd == pytest.approx(0.6)
 
 
-def test_keys_of_one_criterion_per_call_stay() -> None:
-    def keys(**options: Any) -> list[bytes]:
-        return list(Worklist.of(Spec.of(RUBRIC, "fake:strict", 1, **options), ITEMS).keys())
-
-    single, pairs = keys(), keys(criteria_per_call=2)
-    assert keys(criteria_per_call=1) == single
-    assert len(set(pairs)) == 4
-    assert pairs[2] == single[2]  # the last one is alone in its group
-    assert not set(pairs[:2]) & set(single)
-
-
 def test_a_criterion_with_examples_is_asked_alone(tmp_path: Path) -> None:
     rubric = RUBRIC.edit("true", examples=[{"inputs": {"answer": "z"}, "label": 1}])
     assert Spec.of(rubric, "fake:strict", 1, criteria_per_call="all").groups == ((0, 2), (1,), (0, 2))
@@ -191,7 +180,6 @@ def test_profile_and_plan(tmp_path: Path) -> None:
     assert ek.plan(ITEMS, profile, cache=tmp_path).n_to_call == 2
     assert ek.plan(ITEMS, profile, criteria_per_call=1, cache=tmp_path).n_to_call == 6
     evaluation = ek.evaluate(ITEMS, profile, cache=tmp_path)
-    assert evaluation.spec is not None
     assert evaluation.spec.settings.source("criteria_per_call") == "profile p@1"
 
 
@@ -250,41 +238,14 @@ def numbered(n: int) -> list[dict[str, str]]:
     return [{"item_id": str(at), "answer": f"ITEM-{at}"} for at in range(n)]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("per_call", "calls"), [(1, 60), (2, 40), ("all", 20)])
-def test_a_server_that_knows_the_truth(tmp_path: Path, per_call: Any, calls: int) -> None:
-    grader = Grader()
-    ask: dict[str, Any] = {"samples": 1, "criteria_per_call": per_call, "cache": tmp_path, "progress": False}
-    with judge_server(faults=grader) as server:
-        plan = ek.plan(numbered(20), RUBRIC, on(server.url), samples=1, criteria_per_call=per_call, cache=tmp_path)
-        assert plan.n_to_call == calls
-        table = ek.judge(numbered(20), RUBRIC, on(server.url), **ask)
-        again = ek.judge(numbered(20), RUBRIC, on(server.url), **ask)
-        asked = [seen.body for seen in server.seen]
-    assert set(grader.paid.values()) == {1}
-    assert len(asked) == calls
-    assert [truth(int(row.item_id), row.criterion) for row in table.itertuples()] == table["score"].tolist()
-    assert again["score"].tolist() == table["score"].tolist()
-    # 100 tokens at US$ 1 and 11 at US$ 4 per million, once per call
-    assert Bill.of(table).known_usd == pytest.approx(calls * (100 * 1.0 + 11 * 4.0) / 1e6)
-
-
 GAPS = {
     "missing": lambda parts: json.dumps({k: v for k, v in parts.items() if k != "true"}),
-    "null": lambda parts: json.dumps(parts | {"true": None}),
-    "off_scale": lambda parts: json.dumps(parts | {"true": {"score": 9}}),
-    "twice": lambda parts: json.dumps(parts)[:-1] + ', "true": {"score": 0}, "true": {"score": 2}}',
-    "unknown": lambda parts: json.dumps(parts | {"witty": {"score": 2}}),
     "prose": lambda parts: f"My verdicts:\n{json.dumps(parts)}\nThat is all.",
     "cut": lambda parts: {"content": json.dumps(parts).rpartition(', "kind"')[0], "finish_reason": "length"},
-    "refused": lambda parts: {"content": None, "refusal": "I will not judge this."},
     "withheld": lambda parts: {"content": None, "finish_reason": "content_filter"},
-    "empty": lambda parts: "",
 }
 UNREAD = {
-    "missing": {"true": "unreadable"}, "null": {"true": "unreadable"}, "off_scale": {"true": "off_scale"},
-    "twice": {"true": "ambiguous"}, "cut": {"kind": "truncated"}, "refused": dict.fromkeys(NAMES, "refused"),
-    "withheld": dict.fromkeys(NAMES, "refused"), "empty": dict.fromkeys(NAMES, "empty"),
+    "missing": {"true": "unreadable"}, "cut": {"kind": "truncated"}, "withheld": dict.fromkeys(NAMES, "refused"),
 }  # fmt: skip
 
 

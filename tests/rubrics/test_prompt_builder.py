@@ -99,10 +99,6 @@ class TestBuild:
         assert text in prompt.messages[-1].content
         assert prompt.n_bytes > 2_000_000
 
-    def test_inputs_are_never_rendered(self):
-        item = {"answer": "{{ 7*7 }} {% include 'x' %} {# gone? #} {{ rubric.__init__ }}"}
-        assert item["answer"] in str(build_prompt(rubric(), item))
-
     def test_rubric_texts_are_never_rendered(self):
         made = rubric(criteria=[{"name": "{{ 7*7 }}", "scale": {0: "{{ fence }}", 1: "{% raw %}"}}])
         text = str(build_prompt(made, {"answer": "a"}))

@@ -320,9 +320,6 @@ class TestReview:
     def messages(self, made: Rubric) -> str:
         return "\n".join(": ".join(row) for row in made.lint().itertuples(index=False))
 
-    def test_a_good_rubric_has_no_findings(self):
-        assert load_rubric("faithfulness").lint().empty
-
     @pytest.mark.parametrize(
         ("fields", "message"),
         [

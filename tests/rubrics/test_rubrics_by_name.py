@@ -237,12 +237,6 @@ class TestLookUp:
             os.utime(path, ns=(10**18, 10**18))  # as of two writings within a tick of the clock
             assert load_rubric("mine").names == (word,)
 
-    def test_an_edited_file_is_read_again(self, home):
-        path = put(home, "mine/v1.yaml", GOOD)
-        before = load_rubric("mine").content_hash
-        path.write_text(GOOD + "description: another\n")
-        assert load_rubric("mine").content_hash != before
-
     @pytest.mark.parametrize(
         ("name", "message"),
         [

@@ -54,12 +54,6 @@ class TestLookUp:
         folder("default", 1, HEADER + SHOWN)
         assert load_template("default@v1").source == HEADER + SHOWN
 
-    def test_an_edited_file_is_read_again(self, folder):
-        folder("mine", 1, HEADER + "one")
-        before = load_template("mine").hash
-        folder("mine", 1, HEADER + "another")
-        assert load_template("mine").hash != before
-
     def test_an_edited_file_of_the_same_time_and_size_is_read_again(self, folder, tmp_path):
         path = tmp_path / "templates" / "mine" / "v1.jinja"
         for word in ("one", "two"):
@@ -296,30 +290,17 @@ class TestBounds:
             ("{% autoescape true %}x{% endautoescape %}", "'scope' is not allowed"),
             ("{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}", "'m' cannot be called"),
             ("{{ lipsum() }}", "'lipsum' cannot be called"),
-            ("{{ dict(a=1) }}", "'dict' cannot be called"),
-            ("{% for i in range(9) %}x{% endfor %}", "'range' cannot be called"),
             (DOUBLED.replace("WORD", "x ~ x"), "'concat' is not allowed"),
             (DOUBLED.replace("WORD", "x + x"), r"'\+' is not allowed"),
             (DOUBLED.replace("WORD", "x.replace('', 'sss')"), "'replace' cannot be called"),
-            (DOUBLED.replace("WORD", "x.join(x)"), "'join' cannot be called"),
-            ("{{ [1] * 999999999 }}", r"'\*' is not allowed"),
-            ("{{ 999999999 * 999999999 }}", r"'\*' is not allowed"),
             ("{{ 1 // 0 }}", "'//' is not allowed"),
-            ("{{ 1" + 99 * " + 1" + " }}", r"'\+' is not allowed"),
             ("{{ 'a' * 999999999 }}", r"'\*' is not allowed; .*operators: only comparisons, and, or, not"),
             ("{{ 9 ** 9 ** 9 }}", r"'\*\*' is not allowed"),
             ("{{ '%999999999d' % 1 }}", "'%' is not allowed"),
-            ("{{ answer ~ answer }}", "'concat' is not allowed"),
             ("{{ 'a'|center(999999999) }}", "unknown filter 'center'"),
-            ("{{ 'a'|indent(999999999) }}", "unknown filter 'indent'"),
-            ("{{ 'a'|wordwrap(1, wrapstring=answer) }}", "unknown filter 'wordwrap'"),
-            ("{{ '%s'|format(answer) }}", "unknown filter 'format'"),
             ("{{ 'a'.ljust(999999999) }}", "'ljust' cannot be called; only fence"),
-            ("{{ '{:999999999}'.format(1) }}", "'format' cannot be called"),
-            ("{{ 'a\\tb'.expandtabs(999999999) }}", "'expandtabs' cannot be called"),
             ("{{ [1]|tojson(999999999) }}", "takes 1 positional argument"),
             ("{{ 1|round(999999999, 'ceil') }}", "unknown filter 'round'"),
-            ("{{ answer.split(*['s']) }}", "'split' cannot be called"),
             ("{{ answer is filter }}", "unknown test 'filter'; allowed: boolean, "),
             ("{{ " + 5000 * "(" + "1" + 5000 * ")" + " }}", "cannot be read"),
             ("{{ " + 5000 * "1" + " }}", "cannot be read"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,6 +45,22 @@ def judged(items: pd.DataFrame, judges: Any, cache: str, **options: Any) -> pd.D
 
 def sent(items: pd.DataFrame, judges: Any, cache: str, **options: Any) -> ek.engine.Ticket:
     return ek.submit(items, "correctness", judges, samples=SAMPLES, cache=cache, **options)
+
+
+def answers_to(requests: Path | str, server: BatchServer) -> list[dict[str, Any]]:
+    """What the server answers to a file of requests, as the lines of an output file."""
+    lines = [json.loads(text) for text in Path(requests).read_text(encoding="utf-8").splitlines()]
+    return [
+        {"custom_id": line["custom_id"], "error": None,
+         "response": {"status_code": 200, "body": server.answer(line["body"])[1]}}
+        for line in lines
+    ]  # fmt: skip
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """A file with a line per row."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 def assert_paid_once(server: BatchServer, n_prompts: int) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Prompt
+from evalkit.core.prompts_and_replies import Message, Prompt, Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.pending_call import Outcome
 from evalkit.engine.calls.scheduler import Scheduler
+from evalkit.engine.providers import connect
 from evalkit.engine.request import Request
 
 SCHEMA = {
@@ -46,3 +48,21 @@ def submit(requests: Sequence[Request], store: ReplyStore, options: Options | No
     """Start a run of calls without waiting for it."""
     scheduler = Scheduler(requests, store, options or Options())
     return LoopThread.get().submit(scheduler.run(), on_cancel=scheduler.stop)
+
+
+def ask(request: Request, n: int = 1) -> list[Reply]:
+    """Ask its provider on the loop thread, as the engine does."""
+
+    async def work() -> list[Reply]:
+        return await connect(request.judge).ask(request, n)
+
+    return LoopThread.get().submit(work()).result(300)
+
+
+def ask_all(*requests: Request, n: int = 1) -> list[Any]:
+    """Ask for all of them at one time: the replies to each, or its problem."""
+
+    async def work() -> list[Any]:
+        return await asyncio.gather(*(connect(r.judge).ask(r, n) for r in requests), return_exceptions=True)
+
+    return LoopThread.get().submit(work()).result(300)

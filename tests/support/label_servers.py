@@ -86,7 +86,6 @@ def label_server(folder: Path, items: list[dict], rubric: str, people: Sequence[
             command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=written, text=True
         )
         try:
-            assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(len(people) + more.count("--lead"))]
             assert all(lines), log.read_text()
             addresses = dict(line.strip().rsplit("  ", 1) for line in lines)

@@ -104,11 +104,9 @@ class JudgeServer:
         if step.get("hang"):
             await asyncio.sleep(step["hang"])
         if step.get("reset"):
-            assert request.transport is not None
             request.transport.abort()
             return web.Response()
         if "raw" in step:
-            assert request.transport is not None
             request.transport.write(step["raw"])
             request.transport.close()
             return web.Response()

@@ -7,9 +7,9 @@ import math
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import orjson
 import pandas as pd
@@ -184,7 +184,6 @@ def shower(progress: bool | None) -> Callable[[Ticket], None]:
 
 
 State = Literal["written", "sending", "running", "file", "ended", "unsent"]
-T = TypeVar("T", "BatchRecord", "TicketRecord")
 
 _LATER = ("at", "when_sent", "without_files")
 """Fields that are not in the JSON until they are known."""
@@ -283,7 +282,7 @@ class TicketRecord:
     def of(cls, stored: StoredTicket) -> TicketRecord:
         """The record of a stored ticket."""
         values = orjson.loads(stored.details)
-        return _of(cls, values | {"batches": tuple(_of(BatchRecord, batch) for batch in values["batches"])})
+        return cls(**values | {"batches": tuple(BatchRecord(**batch) for batch in values["batches"])})
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -292,8 +291,3 @@ class TicketRecord:
             for batch in self.batches
         ]
         return asdict(self) | {"batches": batches}
-
-
-def _of(cls: type[T], values: Mapping[str, Any]) -> T:
-    """A record from those of the values that it knows."""
-    return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})

@@ -5,15 +5,14 @@ Each reply key is in at most one open ticket, and calls leave it to that one: no
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from evalkit.engine.cache.database_protocol import ConflictError, Connection, Database
+from evalkit.engine.cache.database_protocol import ConflictError, Database
 from evalkit.engine.cache.lookups import Lookups
 from evalkit.errors import CacheError, InputError, listed
 
@@ -27,7 +26,6 @@ _OPEN = "INSERT INTO tickets (ticket, state, details, manifest, created) VALUES 
 _CHANGE = "UPDATE tickets SET details = ?, state = ? WHERE ticket = ? AND details = ?"
 _MANIFEST = "UPDATE tickets SET manifest = ? WHERE ticket = ?"
 _LIST = "SELECT ticket, state, details, created FROM tickets WHERE {} ORDER BY created, ticket"
-_FIRST_SCHEMA = 3
 _MANY = 500
 
 
@@ -61,19 +59,10 @@ class Tickets(Lookups):
     """The methods of a store that concern batches."""
 
     database: Database
-    _has_tickets = False
-
-    @contextlib.contextmanager
-    def _reading_tickets(self) -> Iterator[Connection | None]:
-        """A connection; None if there is no store, or only an older one without these tables."""
-        with self.database.reading() as connection:
-            if connection is not None and not self._has_tickets:  # asked once: each claim of a live call comes here
-                self._has_tickets = connection.schema() >= _FIRST_SCHEMA
-            yield connection if self._has_tickets else None
 
     def in_batches(self, keys: Collection[bytes]) -> dict[bytes, str]:
         """Those of the keys that an open ticket asks for, with its id."""
-        with self._reading_tickets() as connection:
+        with self.database.reading() as connection:
             if connection is None or (len(keys) > _MANY and connection.execute(_ANY).fetchone() is None):
                 return {}
             return dict(connection.rows_in(_HELD, sorted(keys)))
@@ -136,7 +125,7 @@ class Tickets(Lookups):
     def tickets(self, start: str = "", *, only_open: bool = False) -> list[StoredTicket]:
         """The tickets whose id begins with `start`, the oldest first."""
         condition = "ticket >= ? AND ticket < ?" + (" AND state = 'open'" if only_open else "")
-        with self._reading_tickets() as connection:
+        with self.database.reading() as connection:
             if connection is None:
                 return []
             rows = connection.execute(_LIST.format(condition), [start, f"{start}g"]).fetchall()

@@ -12,7 +12,6 @@ from evalkit.core.formatting import money
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.database_protocol import REPLIES, Connection
 from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, PaidRubric, call_id, call_parts
-from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
 
@@ -163,7 +162,7 @@ class Maintenance(Lookups):
         """
         self._writer.flush()
         with self.database.reading() as connection:
-            if connection is None or connection.schema() in ADDED:
+            if connection is None:
                 return []
             return list(connection.execute(_EVALUATIONS, {"start": start}))
 

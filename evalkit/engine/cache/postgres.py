@@ -71,11 +71,6 @@ CREATE TABLE evalkit.evaluations (
 );
 {_SHARED};
 """
-_MIGRATIONS = {
-    2: "ALTER TABLE evalkit.replies DROP CONSTRAINT replies_source_check, ADD CONSTRAINT replies_source_check "
-    f"CHECK (source IN ('live', 'recorded', 'batch')) NOT VALID; {_SHARED}"  # not valid: rows there were checked
-}
-"""Schema number -> the step to the next number; the server's tables began with 2."""
 _TYPES = {
     "line": "int4", "key": "bytea", "generation": "int4", "call_id": "int8", "parts": "text", "input_hash": "bytea",
     "order": "text", "sample": "int4", "content_key": "bytea", "created": "float8", "source": "text",
@@ -240,7 +235,7 @@ class PostgresDatabase:
         self.place = shown_address(self.address)
 
     def make(self) -> None:
-        """Check the store, create it where it is missing, and migrate an older one; CacheError if it is read-only."""
+        """Check the store, create it where it is missing; CacheError if it is read-only."""
         if self.read_only:
             raise CacheError(
                 f"reply store {self.place} was opened read-only, so replies could not be stored; pass "
@@ -254,13 +249,9 @@ class PostgresDatabase:
                 return
         with self._pooled() as connection, connection.raw.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", [APPLICATION_ID])
-            version = self._check(connection)  # another process may have been faster
-            if not version:
+            if not self._check(connection):  # another process may have been faster
                 connection.raw.execute(_TABLES)
                 connection.execute("INSERT INTO evalkit.store VALUES (?)", [SCHEMA])
-            for number in range(version or SCHEMA, SCHEMA):
-                connection.raw.execute(_MIGRATIONS[number])
-                connection.execute("UPDATE evalkit.store SET schema = ?", [number + 1])
 
     @staticmethod
     def _try_writing(connection: Connection) -> None:
@@ -336,10 +327,11 @@ class PostgresDatabase:
 
     def _check(self, connection: Connection) -> int:
         version = connection.schema()
-        if version > SCHEMA:
+        if version not in (0, SCHEMA):
+            age, advice = ("a newer", "upgrade evalkit") if version > SCHEMA else ("an older", "use that evalkit")
             raise CacheError(
-                f"{self.place} was written by a newer evalkit (table form {version}, this one reads up to {SCHEMA}) "
-                "and was left untouched; upgrade evalkit, or set EVALKIT_CACHE to another database"
+                f"{self.place} was written by {age} evalkit (table form {version}, this one reads {SCHEMA}) and was "
+                f"left untouched; {advice}, or set EVALKIT_CACHE to another database"
             )
         return version
 

@@ -264,7 +264,7 @@ class Connections:
         if seen is None:
             return None
         number = schema.check_file(self.path)
-        if self.read_only and number < schema.SCHEMA and number not in schema.ADDED:
+        if self.read_only and number < schema.SCHEMA:
             raise CacheError(
                 f"{self.path} is read-only and was written by an older evalkit (file format {number}, now "
                 f"{schema.SCHEMA}); make the file writable and open it once, so that evalkit updates it"
@@ -275,7 +275,7 @@ class Connections:
         with contextlib.closing(self._connect()) as connection:
             with connection.snapshot():  # another process may migrate it at this moment
                 version = connection.schema(self.path)
-                schema.check_objects(self.path, connection, version)
+                schema.check_objects(self.path, connection)
             if version < schema.SCHEMA and not self.read_only:
                 with self.transaction(connection):
                     version = connection.schema()  # another process may have been faster

@@ -32,7 +32,6 @@ CREATE TABLE evaluations (
     summary TEXT NOT NULL,
     settings TEXT NOT NULL
 )"""
-_OLD_SOURCES, _SOURCES = "('live', 'recorded')", "('live', 'recorded', 'batch')"
 SHARED = (
     """
 CREATE TABLE leases (
@@ -64,31 +63,12 @@ CREATE TABLE ticket_keys (
     ticket TEXT NOT NULL REFERENCES tickets
 )""",
 )
-"""Tables of schema 3, in both databases: `tickets` has the requests of batches, `ticket_keys` the reply keys that one
+"""Tables of both databases: `tickets` has the requests of batches, `ticket_keys` the reply keys that one
 of them is asking for (see `batch_tickets`). Nothing uses `leases` and `rates`."""
 
 
-def _add_shared(connection: sqlite3.Connection) -> None:
-    """The tables of schema 3, and one more source of replies.
-
-    SQLite can change a CHECK only in the text of its schema, as its page on ALTER TABLE describes.
-    """
-    for table in SHARED:
-        connection.execute(table.replace("BYTEA", "BLOB"))
-    (version,) = connection.execute("PRAGMA schema_version").fetchone()
-    connection.execute("PRAGMA writable_schema = ON")
-    connection.execute(
-        "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = 'replies'", (_OLD_SOURCES, _SOURCES)
-    )
-    connection.execute(f"PRAGMA schema_version = {version + 1}")
-    connection.execute("PRAGMA writable_schema = OFF")
-
-
-MIGRATIONS: dict[int, Migration] = {1: lambda connection: connection.execute(_EVALUATIONS), 2: _add_shared}
-"""Schema number -> the step to the next number, inside a transaction that is already open."""
-_NEW_IN_3 = {("table", name) for name in ("leases", "rates", "tickets", "ticket_keys")}
-ADDED = {1: {("table", "evaluations"), *_NEW_IN_3}, 2: _NEW_IN_3}
-"""Schema number -> all that the present schema has in addition: such a file is read without migrating it."""
+MIGRATIONS: dict[int, Migration] = {}
+"""Schema number -> the step to the next number, inside a transaction that is already open; 3 is the first number."""
 
 _PAGE_SIZE = 4096
 _TABLES = f"""
@@ -105,7 +85,7 @@ CREATE TABLE replies (
     sample INTEGER NOT NULL CHECK (sample >= 0),
     content_key BLOB NOT NULL CHECK (length(content_key) = 32),
     created REAL NOT NULL,
-    source TEXT NOT NULL CHECK (source IN {_SOURCES}),
+    source TEXT NOT NULL CHECK (source IN ('live', 'recorded', 'batch')),
     cost_usd REAL,
     promoted_from BLOB CHECK (length(promoted_from) = 32),
     value BLOB NOT NULL,
@@ -124,7 +104,8 @@ CREATE TABLE facts (
 {";".join(SHARED).replace("BYTEA", "BLOB")};
 """
 _HEADER_BYTES = 100
-_OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts"), *ADDED[1]}
+_NAMES = ("calls", "replies", "facts", "evaluations", "leases", "rates", "tickets", "ticket_keys")
+_OBJECTS = {("index", "replies_content"), *(("table", name) for name in _NAMES)}
 
 _ELSEWHERE = "move it away or set EVALKIT_CACHE to another folder"
 _WHAT_TO_DO = {
@@ -224,14 +205,14 @@ def newer_text(schema: int) -> str:
     return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
 
 
-def check_objects(path: Path, connection: sqlite3.Connection, schema: int) -> None:
+def check_objects(path: Path, connection: sqlite3.Connection) -> None:
     """Reject a file with more than evalkit's tables: a trigger in it would run at every write."""
     objects = {
         (kind, name)
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
         if not name.startswith("sqlite_")
     }
-    for kind, name in sorted(objects ^ (_OBJECTS - ADDED.get(schema, set()))):
+    for kind, name in sorted(objects ^ _OBJECTS):
         state = "holds" if (kind, name) in objects else "lacks"
         raise CacheError(
             f"{path} {state} the {kind} {name!r}, so it was not written by evalkit and was left unchanged; {_ELSEWHERE}"

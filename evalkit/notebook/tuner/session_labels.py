@@ -24,9 +24,17 @@ from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels, text_hashes
-from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_key, looks_at, read_log
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, take_part
+from evalkit.stats.alignment.label_splits import (
+    DEV,
+    HELD_OUT,
+    ItemSet,
+    append_log,
+    look_key,
+    looks_at,
+    read_log,
+    take_part,
+)
 from evalkit.stats.comparison.decisions import Difference
 from evalkit.stats.notes import with_facts
 from evalkit.tables.schemas import LABEL_KEY

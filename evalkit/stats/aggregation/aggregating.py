@@ -20,7 +20,7 @@ from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import row_scales
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import Measures
-from evalkit.stats.aggregation.dawid_skene_scores import posteriors
+from evalkit.stats.aggregation.dawid_skene import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.own_answers import own_answers
@@ -144,11 +144,16 @@ def _aggregate(
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
     norm = row_scales.answer_norms(score, label, measured)
-    columns |= {"score": score, "score_norm": norm, "label": schemas.categorical(label)}
-    columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
-    columns["tied"] = ~under & (tied | (verdict == "tied"))
-    columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
-    columns |= _status(jury, under, lost, tied, verdict, score, label, measured.without_ends)
+    columns |= {
+        "score": score,
+        "score_norm": norm,
+        "label": schemas.categorical(label),
+        "passed": passed,
+        "n_judges": jury.groups.count(),
+        "n_scored": jury.groups.count(jury.scored),
+        "tied": ~under & (tied | (verdict == "tied")),
+        "disagreement": item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered),
+    } | _status(jury, under, lost, tied, verdict, score, label, measured.without_ends)
     columns["method"] = schemas.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, groups)
     columns["tied_labels"] = schemas.categorical(among)

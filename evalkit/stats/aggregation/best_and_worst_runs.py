@@ -122,9 +122,10 @@ def _by_size(
         raise InputError(f"{name} needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
     frame = scores.reset_index(drop=True)
     if of != "item_id" and "item_id" in frame and frame.duplicated(["item_id", *by]).any():
-        fact = f"{name} takes one row per run, and the table has an item_id twice"
-        advice = "name in by= what differs (axis, judge, rubric_version)"
-        raise InputError(f"{fact}: {advice}, or pass of='item_id' if runs of one prompt share their item_id")
+        raise InputError(
+            f"{name} takes one row per run, and the table has an item_id twice: name in by= what differs (axis, "
+            "judge, rubric_version), or pass of='item_id' if runs of one prompt share their item_id"
+        )
     figures, heads = [], []
     parts = group(frame, by) if by else None
     for rows in parts.rows() if parts is not None else [np.arange(len(frame))]:
@@ -179,8 +180,11 @@ def _extreme_figures(worst: Floats, best: Floats, n_prompts: int, bounds: Bounds
     for name, values in (("worst", worst), ("best", best)):
         seen_once_more = 0.0 if bounds is None else ((bounds[1] - bounds[0]) / (2 * max(1, len(values)))) ** 2
         interval = mean_interval(values, np.arange(len(values)), bounds=bounds, more=seen_once_more)
-        row |= {name: float(values.mean()) if len(values) else np.nan}
-        row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+        row |= {
+            name: float(values.mean()) if len(values) else np.nan,
+            f"{name}_low": interval.low,
+            f"{name}_high": interval.high,
+        }
         if interval.reason:
             notes.append(f"no interval of {name}: {interval.reason}")
         elif bounds is None and abs(_skewness(values)) > _SKEWED * math.sqrt(len(values)):

@@ -103,10 +103,13 @@ def combine(
     passed = _passed(grid, rubric, score, failed)
     pieces = frame.iloc[items.first]
     columns: dict[str, Any] = {key: pieces[key].array for key in ("rubric", "rubric_version", "item_id")}
-    columns |= {"score": _own_units(grid, rubric, score, failed), "score_norm": score, "passed": passed}
-    columns |= {"n_criteria": np.full(len(items), int(grid.applies.sum()))}
-    columns |= {"n_scored": (grid.scored & grid.applies).sum(axis=1)}
-    columns |= _status(grid, score, passed, rubric)
+    columns |= {
+        "score": _own_units(grid, rubric, score, failed),
+        "score_norm": score,
+        "passed": passed,
+        "n_criteria": np.full(len(items), int(grid.applies.sum())),
+        "n_scored": (grid.scored & grid.applies).sum(axis=1),
+    } | _status(grid, score, passed, rubric)
     scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
     columns |= {"level": [scale.level] * len(items), "scale": [scale.to_json()] * len(items)}
     if len(rubric.criteria) == 1 and "options" in frame:
@@ -145,16 +148,22 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
         for name, scale in scales.items()
     ]
     if unknown := [item.name for item in criteria if item.scale.is_open and item.level != "nominal"]:
-        fact = f"combine: the scale of criterion {listed(unknown)} is not known"
-        advice = "so that its scores have no common unit with others"
-        raise InputError(f"{fact}, {advice}; pass the rubric, or scale={{'criterion': (0, 1), …}}")
+        raise InputError(
+            f"combine: the scale of criterion {listed(unknown)} is not known, so that its scores have no common "
+            "unit with others; pass the rubric, or scale={'criterion': (0, 1), …}"
+        )
     if len(rubrics) > 1:
-        message = f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
-        raise InputError(message)
+        raise InputError(
+            f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
+        )
     if not weights and len(rubrics) and (name := "@".join(map(str, rubrics.iloc[0]))) != OF_NO_RUBRIC:
-        fact = f"combine: the weights, critical criteria and pass_at of rubric {name!r} are not in the table, so that"
-        advice = "pass the rubric, as in combine(scores, rubric), or drop the columns `rubric` and `rubric_version`"
-        warnings.warn(f"{fact} all criteria count alike; {advice}", EvalkitWarning, stacklevel=3)
+        warnings.warn(
+            f"combine: the weights, critical criteria and pass_at of rubric {name!r} are not in the table, so that "
+            "all criteria count alike; pass the rubric, as in combine(scores, rubric), or drop the columns "
+            "`rubric` and `rubric_version`",
+            EvalkitWarning,
+            stacklevel=3,
+        )
     is_pairs = bool((frame["level"].eq("nominal") & frame["score"].notna()).any())
     mode: RubricMode = "pairwise" if is_pairs else "pointwise"
     return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)
@@ -166,17 +175,19 @@ def refuse_other_rubric(frame: pd.DataFrame, rubric: Rubric, what: str, advice: 
     labels = [f"{name}@{version}" for name, version in versions.itertuples(index=False)]
     key = f"{rubric.id}@{rubric.label}"
     if any(label != key for label in labels):
-        fact = f"the {what} were made with rubric {listed(labels)}, but the rubric passed is {key!r}"
-        raise InputError(f"{fact}; {advice}")
+        raise InputError(
+            f"the {what} were made with rubric {listed(labels)}, but the rubric passed is {key!r}; {advice}"
+        )
     if unknown := [name for name in frame["criterion"].unique() if name not in rubric.names]:
-        fact = f"rubric {key!r} has no criteria {listed(unknown)}, which are in the {what}"
-        raise InputError(f"{fact}; it has {listed(rubric.names)}")
+        raise InputError(
+            f"rubric {key!r} has no criteria {listed(unknown)}, which are in the {what}; it has {listed(rubric.names)}"
+        )
     for name, level, text in frame[["criterion", *_SCALED]].drop_duplicates().astype(str).itertuples(index=False):
         if not same_scale(Scale.from_json(level, text), scale := rubric.criterion(name).scale):
-            fact = (
-                f"criterion {name!r} of the {what} has the scale {text}, and that of rubric {key!r} {scale.to_json()}"
+            raise InputError(
+                f"criterion {name!r} of the {what} has the scale {text}, and that of rubric {key!r} "
+                f"{scale.to_json()}; {advice}"
             )
-            raise InputError(f"{fact}; {advice}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,10 @@ def points(
         raise InputError("points: the scale of the scores is not known, so how far a criterion is met is not known; "
                          "pass scale=(0, 1), or the scale that they are on")  # fmt: skip
     if "label" in frame and len(texts := frame.loc[frame["score"].isna() & frame["label"].notna(), "label"]):
-        fact = f"points: {counted(len(texts), 'score is a text', 'scores are texts')}"
-        raise InputError(f"{fact} ({listed(texts.unique(), most=3)}); pass numbers, or true and false")
+        raise InputError(
+            f"points: {counted(len(texts), 'score is a text', 'scores are texts')} "
+            f"({listed(texts.unique(), most=3)}); pass numbers, or true and false"
+        )
     refuse_doubles(frame, [*_RUN, "item_id"], "scores")
     if (strange := ~frame["item_id"].isin(rows["item_id"]).to_numpy()).any():
         fact = f"{counted(int(strange.sum()), 'score is', 'scores are')} of criteria that the items do not have"
@@ -147,8 +149,9 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     if (wrong := ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))).any():
         first = rows.iloc[int(wrong.argmax())]
         many = counted(int(wrong.sum()), "criterion has", "criteria have")
-        fact = f"{many} points that are 0, no number or beyond 1e9"
-        raise InputError(f"{fact}; the first: {first['item_id']!r} has {first['points']}")
+        raise InputError(
+            f"{many} points that are 0, no number or beyond 1e9; the first: {first['item_id']!r} has {first['points']}"
+        )
     return rows.assign(points=weights)
 
 
@@ -173,8 +176,10 @@ def _arrows(rows: pd.DataFrame) -> Ints:
     target_rows = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str"))
     if (target_rows < 0).any():
         row = int((target_rows < 0).argmax())
-        fact = f"criterion {rows['item_id'].iloc[sources[row]]!r} requires {targets[row]!r}, which is not in the rows"
-        raise InputError(f"{fact}; keep it, or pass requires='ignore'")
+        raise InputError(
+            f"criterion {rows['item_id'].iloc[sources[row]]!r} requires {targets[row]!r}, which is not in the rows; "
+            "keep it, or pass requires='ignore'"
+        )
     return np.column_stack([np.array(sources, dtype=np.int64), target_rows.astype(np.int64)])
 
 
@@ -302,14 +307,23 @@ def _scored(
     columns: dict[str, Any] = {key: pd.Categorical([value] * len(units)) for key, value in heads.items()}
     first = rows.iloc[units["row"].to_numpy()]
     columns["item_id"] = first["of_item"].array
-    columns |= {key: units[key].array for key in ("axis", "parent") if key in units}
-    columns |= {name: first[name].array for name in ("group_id", "system_id") if name in rows}
-    columns |= {"points": np.where((n_open > 0) & (missing == "na"), np.nan, earned), "possible": possible}
-    columns |= {"score": score, "low": share(total(ends[0]), possible), "high": share(total(ends[1]), possible)}
-    columns |= {"renormalised": renormalised, "n_criteria": np.bincount(unit, minlength=len(units))}
-    columns |= {"n_scored": np.bincount(unit, minlength=len(units)) - n_open, "n_open": n_open}
-    columns["n_open_negative"] = total(open_ & (weight < 0)).astype(np.int64)
-    columns["coverage"] = share(total(np.where(open_, 0.0, np.abs(weight))), total(np.abs(weight)))
+    columns |= (
+        {key: units[key].array for key in ("axis", "parent") if key in units}
+        | {name: first[name].array for name in ("group_id", "system_id") if name in rows}
+        | {
+            "points": np.where((n_open > 0) & (missing == "na"), np.nan, earned),
+            "possible": possible,
+            "score": score,
+            "low": share(total(ends[0]), possible),
+            "high": share(total(ends[1]), possible),
+            "renormalised": renormalised,
+            "n_criteria": np.bincount(unit, minlength=len(units)),
+            "n_scored": np.bincount(unit, minlength=len(units)) - n_open,
+            "n_open": n_open,
+            "n_open_negative": total(open_ & (weight < 0)).astype(np.int64),
+            "coverage": share(total(np.where(open_, 0.0, np.abs(weight))), total(np.abs(weight))),
+        }
+    )
     status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
     reason = np.full(len(units), None, dtype=object)
     reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")

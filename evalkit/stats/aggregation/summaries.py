@@ -15,7 +15,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import cluster_counts, own_clusters, result_table, verdict_codes
+from evalkit.stats.result_tables import cluster_counts, clusters_for, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_by, check_points, check_rows, take_rows_by
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, by_id, group, refuse_doubles
@@ -118,7 +118,7 @@ def summarize(
     keys = ["rubric", "rubric_version", *(["criterion"] if name != "rubric_scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
-    units = unit_codes(frame["item_id"], own_clusters(frame, clusters))
+    units = unit_codes(frame["item_id"], clusters_for(frame, clusters))
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
@@ -141,7 +141,7 @@ def _of_points(
     keys = ["rubric", "rubric_version", "criterion", *parts, *by]
     refuse_doubles(table, [*keys, "item_id"], "points", may_miss=keys)
     groups = group(table, keys, may_miss=keys)
-    units = unit_codes(table["item_id"], own_clusters(table, clusters))
+    units = unit_codes(table["item_id"], clusters_for(table, clusters))
     figures = result_table([_point_figures(table.iloc[rows], units[rows]) for rows in groups.rows()], *_OF_POINTS)
     heads = table.iloc[groups.first]
     return pd.DataFrame({key: heads[key].array for key in keys} | {name: figures[name].array for name in figures})
@@ -165,10 +165,18 @@ def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     clipped = [float(np.clip(end, 0, 1)) for end in (row["mean"], interval.low, interval.high)]
     row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
     row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
-    row |= {"worst": _mean(rows["low"]), "best": _mean(rows["high"]), "renormalised": _mean(rows["renormalised"])}
-    row |= {"n_items": len(rows), "n_scored": int(scored.sum()), "n_partial": int((rows["status"] == "partial").sum())}
-    row |= {name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")}
-    row |= cluster_counts(units[scored])
+    row |= (
+        {
+            "worst": _mean(rows["low"]),
+            "best": _mean(rows["high"]),
+            "renormalised": _mean(rows["renormalised"]),
+            "n_items": len(rows),
+            "n_scored": int(scored.sum()),
+            "n_partial": int((rows["status"] == "partial").sum()),
+        }
+        | {name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")}
+        | cluster_counts(units[scored])
+    )
     if interval.reason is None:
         note_few_clusters(units[scored], notes)
     if row["n_open_negative"]:
@@ -187,8 +195,10 @@ _FIGURES = (
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:
     extra = [column for column in by if column not in frame.columns]
     if lost := [column for column in extra if items is None or column not in items.columns]:
-        fact = f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name"
-        raise InputError(f"{fact}; pass items= with that column, or add it to the scores")
+        raise InputError(
+            f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name; pass "
+            "items= with that column, or add it to the scores"
+        )
     ids = frame["item_id"].astype("str")
     values = {} if items is None else {name: by_id(items[name], ids, "items") for name in extra}
     return frame.assign(**{name: ids.map(column) for name, column in values.items()})
@@ -208,10 +218,24 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=None if is_open else ends)
     unit = Interval.none(NO_ENDS) if is_open else mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
     rate, row = rate_interval(passed, units[verdict >= 0]), cluster_counts(units[scored])
-    row |= {"mean": _mean(score), "low": plain.low, "high": plain.high, "n_items": len(rows), "n_mean": valued.sum()}
-    row |= {"mean_norm": _mean(norm), "norm_low": unit.low, "norm_high": unit.high, "n_scored": scored.sum()}
-    row |= {"pass_rate": _mean(passed), "pass_low": rate.low, "pass_high": rate.high, "n_passed": int(passed.sum())}
-    row |= {"n_verdicts": len(passed), "n_partial": (rows["status"] == "partial").sum(), "n_tied": tied.sum()}
+    row |= {
+        "mean": _mean(score),
+        "low": plain.low,
+        "high": plain.high,
+        "n_items": len(rows),
+        "n_mean": valued.sum(),
+        "mean_norm": _mean(norm),
+        "norm_low": unit.low,
+        "norm_high": unit.high,
+        "n_scored": scored.sum(),
+        "pass_rate": _mean(passed),
+        "pass_low": rate.low,
+        "pass_high": rate.high,
+        "n_passed": int(passed.sum()),
+        "n_verdicts": len(passed),
+        "n_partial": (rows["status"] == "partial").sum(),
+        "n_tied": tied.sum(),
+    }
     if not is_open and (valued.any() or not by_label):  # what is not valued at 0, and at 1
         row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
     notes = _notes(row, plain if is_open else unit, [units[valued], units[verdict >= 0]], by_label=by_label)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import PAIR_SCORES, measures
+from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
-from evalkit.stats.aggregation.pairwise_wins import OF_WINS, compared, notes_on_orders, order_figures, win_figures
-from evalkit.stats.intervals import Interval, effective_clusters, mean_interval
+from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
-from evalkit.tables.items import ItemsLike
+from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
+from evalkit.stats.plain_tables import Keys, key_text, refuse_twice
+from evalkit.stats.result_tables import JUDGE_KEY, clusters_for, figure_row, result_table
+from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
+from evalkit.tables import schemas
+from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.items import ItemsLike, as_frame, as_items
 
 _SAME = 1e-6  # figures that differ by less differ by rounding alone
 _ALL_TIES = "every comparison is a tie"
@@ -141,8 +147,12 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     for index, name in enumerate(names):
         reason = why[index] or (None if fitted else _NO_END)
         row = _row("strength", fitted, int(np.searchsorted(core, index)), reason, used.unit)
-        row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[index]}
-        row["tie_parameter"] = fitted.tie[0] if fitted and not discrimination and not why[index] else np.nan
+        row |= {
+            "judge": "all" if discrimination else str(judges[0]),
+            "system": str(name),
+            "rank": ranks[index],
+            "tie_parameter": fitted.tie[0] if fitted and not discrimination and not why[index] else np.nan,
+        }
         rows.append(row | _counts(data, data.first == index, data.second == index))
     rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
     places = {number: code for code, number in enumerate(np.unique(used.judge))} if fitted else {}
@@ -200,3 +210,237 @@ def _reasons(wins: Floats, even: Floats, core: Ints) -> list[str | None]:
     reasons[meets.any(axis=1) & (n_groups > 1)] = f"the systems fall into {n_groups} groups that never meet"
     reasons[~meets.any(axis=1)] = "nothing is scored"
     return list(reasons)
+
+
+_PAIR = Scale.of(dict.fromkeys(["A", "B", "tie"]), level="nominal")
+_OF_VOTES = ["order_flip", "first_rate"]
+OF_WINS = (
+    "number: win_rate± worst best order_mean± agreement± flip_rate± first_rate±",
+    "count: wins losses ties n_items n_scored n_one_order n_both_orders",
+)
+"""The columns of `win_figures`, `order_figures` and the counts of `rank`."""
+
+
+def compared(
+    judged: Any, items: ItemsLike | None, name: str, a: str, b: str, item_id: str | None,
+    clusters: ClustersLike | None, scale: ScaleLike | None,
+) -> tuple[pd.DataFrame, Keys]:  # fmt: skip
+    """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
+
+    `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `score_ab` and
+    `score_ba` are the same in each order; `_unit` is the number of the cluster; `order_flip`, `first_rate` and
+    `n_scored` are those of the vote. Errors are those of `rank`; `name` is the function that they name. With the keys
+    as the user has them, for the result.
+    """
+    if not isinstance(judged, pd.DataFrame):
+        schemas.check(judged, "votes")
+    refuse_twice(judged, "votes" if "judge" in judged else "scores", a, b)
+    single = "system_id" in judged and a not in judged
+    if single and (items is None or a not in as_frame(items)):
+        return _of_single_answers(judged, items, name, item_id, clusters, scale)
+    if items is None:
+        if lacking := [column for column in ("item_id", a, b) if column not in judged]:
+            raise InputError(
+                f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column "
+                f"'system_id' (the table has no column {listed(lacking)})"
+            )
+        if "label" not in judged:
+            raise InputError(
+                f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie; the table has "
+                f"{listed(judged.columns, most=30)}"
+            )
+        pairs_of_items = judged[["item_id", a, b]].drop_duplicates()
+        if pairs_of_items["item_id"].duplicated().any():  # several pairs of systems per item, which is then a cluster
+            ids = judged["item_id"].map(key_text)
+            names = ids + " (" + judged[a].map(str) + ", " + judged[b].map(str) + ")"
+            if clusters is None and "group_id" not in judged:
+                clusters = pd.Series(ids.to_numpy(), names).groupby(level=0).first()
+            elif clusters is not None:
+                clusters_of_ids = clusters_of(ids.astype("str"), clusters)
+                clusters = pd.Series(clusters_of_ids.to_numpy(), names).groupby(level=0).first()
+            judged = judged.assign(item_id=names)
+        extra = ["group_id"] if "group_id" in judged else []
+        items = judged[["item_id", a, b, *extra]].drop_duplicates("item_id")
+    frame, keys = _checked(judged, name)
+    systems = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)
+    if clusters is None and "group_id" in systems:
+        clusters = systems["group_id"]
+    pairs = frame[JUDGE_KEY].reset_index(drop=True)
+    sides = (systems[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
+    pairs["system"], pairs["opponent"] = sides
+    units = unit_codes(frame["item_id"], clusters)
+    for name in (*OF_ORDERS, *_OF_VOTES, "n_scored"):
+        pairs[name] = frame[name].astype(np.float64).to_numpy() if name in frame else np.nan
+    pairs["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
+    return pairs.assign(_value=_values(frame), _unit=units), keys
+
+
+def _of_single_answers(
+    judged: pd.DataFrame, items: ItemsLike | None, name: str, item_id: str | None, clusters: ClustersLike | None,
+    scale: ScaleLike | None,
+) -> tuple[pd.DataFrame, Keys]:  # fmt: skip
+    """As `compared`, of scores of single answers: each two systems on one item, the better score winning."""
+    if (missing := judged["system_id"].isna()).any():
+        raise InputError(
+            f"{name}: column 'system_id' has missing values in {int(missing.sum())} of "
+            f"{counted(len(judged), 'row')}; fill them in, or drop these rows"
+        )
+    need = ["score", "label", "tied", "n_scored", "system_id"]
+    frame, keys = take_votes(judged, by=["system_id"], need=need, function=name, scale=scale)
+    if measures(frame).nominal.any():
+        raise InputError(
+            f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass "
+            "scale= with the labels from bad to good, or a table of pairs with the labels A, B or tie"
+        )
+    is_low = measures(frame).each([row_scale.better == "low" for row_scale in measures(frame).scales])
+    goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
+    if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
+        clusters = of_items.set_index("item_id")["group_id"]
+    if not goods[["item_id", "system_id"]].drop_duplicates()["item_id"].duplicated().any() and "group_id" in goods:
+        clusters = clusters_for(goods, clusters)  # each answer has an id of its own: those of a group are compared
+        goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters), item_id=goods["group_id"])
+        in_group = goods["group_id"].notna().to_numpy()
+        if not in_group.all() and (notes := ID_NOTES.get()) is not None:
+            notes[f"{int((~in_group).sum())} of {counted(len(goods), 'score')} left out: no group_id"] = None
+        goods = goods.loc[in_group]
+    else:
+        goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters))
+    columns = [*JUDGE_KEY, "item_id"]
+    short = goods[[*columns, "system_id", "_good", "_unit"]].astype(dict.fromkeys([*columns, "system_id"], object))
+    opponents = short.drop(columns="_unit").rename(columns={"system_id": "opponent", "_good": "_other"})
+    pairs = short.merge(opponents, on=columns)
+    pairs = pairs.rename(columns={"system_id": "system"})
+    pairs = pairs.loc[pairs["system"].astype(str) < pairs["opponent"].astype(str)].reset_index(drop=True)
+    if pairs.empty and len(frame):
+        raise InputError(
+            f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
+        )
+    gap = (pairs["_good"] - pairs["_other"]).round(9)
+    value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
+    none = dict.fromkeys([*OF_ORDERS, *_OF_VOTES, "n_scored"], np.nan)
+    comparisons = pairs[[*JUDGE_KEY, "system", "opponent"]].assign(**none, _told=False, _value=value)
+    system = {column: keys.values["system_id"] for column in ("system", "opponent") if "system_id" in keys.values}
+    return comparisons.assign(_unit=pairs["_unit"]), replace(keys, values=keys.values | system)
+
+
+def _read_in_one_order(seen: pd.DataFrame) -> Flags:
+    """The rows that have no winner because one of the two orders was not read."""
+    return np.asarray(seen["_value"].isna() & read_once(seen))
+
+
+def notes_on_orders(seen: pd.DataFrame) -> list[str]:
+    """That rows of `compared` were left out because one order was not read, or that a judge's orders are not known."""
+    n, has_orders = int(_read_in_one_order(seen).sum()), seen[OF_ORDERS].notna().any()
+    notes = [f"{counted(n, 'vote')} left out: only one of two orders was read"] if n else []
+    if seen["_value"].isna().all() or not seen["_told"].any() or seen[OF_ORDERS].notna().all(axis=1).any():
+        return notes
+    return [*notes, ONE_ORDER_EACH if has_orders.all() else NO_ORDER]
+
+
+def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
+    votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
+    name, key = ("votes", schemas.VOTE_KEY) if votes else ("scores", schemas.SCORE_KEY)
+    need = [*key, "label", "tied", "n_scored", "level", "scale"]
+    if isinstance(judged, pd.DataFrame) and "label" in judged and "level" not in judged:
+        frame, keys = take_rows(judged, name, need=need, function=caller, scale=_PAIR)
+    else:
+        frame, keys = schemas.check(judged, name, need=need), Keys()
+    refuse_doubles(frame, key, name)
+    labels = set(frame["label"].dropna().astype(str))
+    if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
+        wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
+        raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
+    frame = check_rows(frame, name, need=key)
+    return (frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))), keys
+
+
+def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:
+    if lacking := [name for name in (system_a, system_b) if name not in frame.columns]:
+        raise InputError(
+            f"the items have no column {listed(lacking)} for the systems; they have "
+            f"{listed(frame.columns, most=30)}; name the columns with system_a= and system_b="
+        )
+    pairs = frame.set_index("item_id")
+    if lost := sorted(set(judged) - set(pairs.index)):
+        raise InputError(
+            f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}; pass all items that "
+            "were judged, with their ids in item_id"
+        )
+    pairs = pairs.loc[pairs.index.isin(judged)]
+    first, second = pairs[system_a], pairs[system_b]
+    wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))
+    if wrong.any():
+        raise InputError(
+            f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}; an item needs "
+            "two different systems; correct or drop these items"
+        )
+    return pairs.assign(**{name: pairs[name].astype(str) for name in (system_a, system_b)})
+
+
+def _values(frame: pd.DataFrame) -> Floats:
+    """1 where A is preferred, 0 where B is, .5 for a tie; NaN if unscored."""
+    value = frame["label"].astype(object).map(PAIR_SCORES).to_numpy(dtype=np.float64)
+    tied = np.isnan(value) & frame["tied"].to_numpy(dtype=bool) & (frame["n_scored"] > 0).to_numpy()
+    return np.where(tied, 0.5, value)
+
+
+def win_figures(part: pd.DataFrame, system: str | None, notes: Notes) -> dict[str, Any]:
+    """The win rate of a system in its rows of `compared`, its bounds, and its mean over the two orders."""
+    row: dict[str, Any] = {"n_one_order": int(_read_in_one_order(part).sum())}
+    if system is None:  # the rows of a judge
+        return row
+    swapped = part["system"].to_numpy() != system
+    oriented = part.assign(**{key: np.where(swapped, 1 - part[key], part[key]) for key in ("_value", *OF_ORDERS)})
+    value, units = oriented["_value"].to_numpy(), oriented["_unit"].to_numpy()
+    scored = ~np.isnan(value)
+    if scored.any():
+        interval = mean_interval(value[scored], units[scored], bounds=(0.0, 1.0))
+        row |= figure_row("win_rate", float(value[scored].mean()), interval, notes)
+        if interval.reason is None:
+            note_few_clusters(units[scored], notes)
+    return row | _both_orders(oriented)
+
+
+def order_figures(part: pd.DataFrame) -> dict[str, Any]:
+    """What the order of the answers changes, in rows of `compared` of one judge; NA without votes in both orders."""
+    flips, units, has_flip = (
+        part["order_flip"].to_numpy(),
+        part["_unit"].to_numpy(),
+        part["order_flip"].notna().to_numpy(),
+    )
+    row: dict[str, Any] = {"n_both_orders": int(has_flip.sum()), "notes": []}
+    if has_flip.any():
+        agrees = (flips == 0).astype(np.float64)  # an item without a winner in some order does not agree
+        row |= figure_row("agreement", float(agrees.mean()), rate_interval(agrees, units)) | figure_row(
+            "flip_rate", float(flips[has_flip].mean()), rate_interval(flips[has_flip], units[has_flip])
+        )
+        lost = int((~has_flip).sum())
+        row["notes"] = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
+    # each of an item's judgments counts with their mean: its two orders pull in opposite directions by design
+    times = np.where(part["first_rate"].isna(), 0, part["n_scored"].fillna(0)).astype(np.int64)
+    shares, units = (np.repeat(column, times) for column in (part["first_rate"].to_numpy(), units))
+    mean = float(shares.mean()) if len(shares) else np.nan
+    return row | figure_row("first_rate", mean, mean_interval(shares, units, bounds=(0.0, 1.0)))
+
+
+def _both_orders(part: pd.DataFrame) -> dict[str, float]:
+    """The mean of the win rates in the two orders; and the bounds of `win_rate`, whatever was not read."""
+    value, first, second = (part[name].to_numpy(dtype=np.float64) for name in ("_value", *OF_ORDERS))
+    rate = np.where(_read_in_one_order(part), np.fmax(first, second), np.nan)  # of the order that was read
+    # with all samples of that order on one side, the other order can at most make a tie of it
+    worst = np.where(np.isnan(value), np.where(rate == 1, 0.5, 0.0), value)
+    best = np.where(np.isnan(value), np.where(rate == 0, 0.5, 1.0), value)
+    row = {"worst": float(worst.mean()), "best": float(best.mean())}
+    if np.isnan(first).all() or np.isnan(second).all():
+        return row
+    mean, parts, more = 0.0, np.zeros(len(part)), 0.0
+    for side, opposite in ((first, second), (second, first)):
+        scored, paired = ~np.isnan(side), ~np.isnan(side + opposite)
+        mean += float(side[scored].mean()) / 2
+        # each item's part in the mean of both, by which clusters vary
+        parts += np.where(scored, side - side[scored].mean(), 0.0) / scored.mean() / 2
+        # the other order may differ there by as much as this one does
+        if (alone := scored & ~paired).any() and paired.any():
+            more += (alone.mean() * (side[alone].mean() - side[paired].mean()) / 2) ** 2
+    ends = mean_interval(mean + parts, part["_unit"].to_numpy(), bounds=(0.0, 1.0), more=more)
+    return row | figure_row("order_mean", mean, ends)

@@ -81,8 +81,9 @@ def disagreement(votes: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.D
     columns["disagreement"] = item_disagreement(groups, measured, norm, label, scored)
     columns |= dict(zip(("range", "sd"), _width(groups, norm), strict=True)) | _mixture(groups, measured, label)
     columns["split"] = _split(frame, groups, measured, label)
-    columns |= {"n_judges": groups.count(), "n_scored": groups.count(scored)}
-    columns |= dict(zip(("score_range", "score_sd"), _width(groups, score), strict=True))
+    columns |= {"n_judges": groups.count(), "n_scored": groups.count(scored)} | dict(
+        zip(("score_range", "score_sd"), _width(groups, score), strict=True)
+    )
     without_ends = measured.without_ends[groups.first]
     columns["notes"] = schemas.categorical(np.array([None, NO_ENDS], dtype=object)[without_ends.astype(int)])
     return keys.restore(pd.DataFrame(columns))

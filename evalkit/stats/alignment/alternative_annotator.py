@@ -16,13 +16,12 @@ from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
-from evalkit.stats.alignment.held_out_tests import flip_p
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import cluster_variance
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
+from evalkit.stats.significance import flip_p
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -164,23 +163,27 @@ def alt_test(
     [[1.0, 0.925]]
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 <= epsilon < 1:
-        fact = f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values"
-        raise ConfigError(f"{fact}: 0.2 against experts, 0.15 against skilled annotators, 0.1 against crowd workers")
+        raise ConfigError(
+            f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values: 0.2 against experts, "
+            "0.15 against skilled annotators, 0.1 against crowd workers"
+        )
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
-    clusters = clusters_for(judged, clusters)
-    frame, people, chosen, keys = checked_part(judged, labels, part, "alt_test")
+    tables = taken(judged, labels, "alt_test", clusters).of_part(part)
     by_annotator: list[dict[str, Any]] = []
     by_judge: list[dict[str, Any]] = []
-    for panel in panels(frame, people, clusters=clusters, kinds="label"):
+    for panel in tables.panels("label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
-            fact = f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have"
-            raise ConfigError(f"{fact}; use scoring='accuracy'")
+            raise ConfigError(
+                f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have; "
+                "use scoring='accuracy'"
+            )
         if way == "rmse" and ties == "half":
-            text = "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
-            raise ConfigError(text)
+            raise ConfigError(
+                "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
+            )
         several, judges = _has_answer(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
         sides = {name: _Side(_as_label(votes, panel), used & several, way, counting) for name, (votes, used) in judges}
         same_items = same_rows(side.counted for side in sides.values())
@@ -189,12 +192,10 @@ def alt_test(
             rows, row = _test(panel, side, float(epsilon))
             row |= {"same_items": same_items, "ties": ties, "unscored": unscored}
             by_annotator.extend(head | test for test in rows)
-            row["notes"] = [chosen, row["notes"]]
+            row["notes"] = [tables.note, row["notes"]]
             by_judge.append(head | row)
-    summary = keys.restore(result_table(by_judge, *_WHOLE))
-    if part == HELD_OUT:
-        summary = count_look(summary, people)
-    return AltTest(summary, keys.restore(result_table(by_annotator, *_EACH)))
+    summary = tables.finished(result_table(by_judge, *_WHOLE))
+    return AltTest(summary, tables.keys.restore(result_table(by_annotator, *_EACH)))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:
@@ -256,8 +257,13 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
         row_of_annotator = {"annotator": name, "n_items": int(shared.sum())}
         rows.append(row_of_annotator | _against(won, lost, panel.unit[shared], epsilon))
     _adjust(rows)
-    row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(annotators.names)}
-    row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
+    row = {
+        "scoring": way,
+        "epsilon": epsilon,
+        "n_annotators": len(annotators.names),
+        "n_items": int(counted_items.sum()),
+        "n_left_out": int((side.usable & ~counted_items).sum()),
+    }
     tied = side.usable & ~side.known & side.answers.tied
     row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
     return rows, row | _summed(rows, _why_untested(panel, side, labelled))

@@ -20,13 +20,11 @@ from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment import corpus_estimates as estimates
 from evalkit.stats.alignment.corpus_estimates import FigureOption, Fit
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import mean_interval
 from evalkit.stats.notes import joined, with_id_notes
-from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm
 from evalkit.tables import schemas
@@ -101,11 +99,12 @@ class Calibration:
             When the table is of another rubric, version, criterion or scale, or of none of the judges of the
             calibration.
         """
-        frame, keys = self._applied(judged)
-        return keys.restore(frame)
+        tables = self._applied(judged)
+        return tables.keys.restore(tables.frame)
 
-    def _applied(self, judged: JudgedLike) -> tuple[pd.DataFrame, Keys]:
-        frame, _, keys = _checked(judged, schemas.empty("labels"))
+    def _applied(self, judged: JudgedLike) -> Taken:
+        tables = _taken(judged, schemas.empty("labels"))
+        frame = tables.frame
         self._check_same(frame)
         score = frame["score"].to_numpy(dtype=np.float64)
         criterion, judge = (frame[name].astype(str).to_numpy() for name in ("criterion", "judge"))
@@ -113,7 +112,7 @@ class Calibration:
         for (of_criterion, of_judge), (scores, values) in self.maps.items():
             rows = (criterion == of_criterion) & (judge == of_judge) & ~np.isnan(score)
             calibrated[rows] = np.interp(score[rows], scores, values)
-        return frame.assign(calibrated=calibrated), keys
+        return replace(tables, frame=frame.assign(calibrated=calibrated))
 
     def sets(self, judged: JudgedLike) -> pd.DataFrame:
         """The codes that people may give to each item: each set contains a label with a probability of .9 or more.
@@ -139,10 +138,11 @@ class Calibration:
         reach = self.table.set_index(["criterion", "judge"])["residual"].dropna()
         if reach.empty:
             raise InputError(f"sets of codes need {ENOUGH_FOR_SETS} labelled items of a criterion; label more items")
-        frame, keys = self._applied(judged)
-        rows = []
+        tables, rows = self._applied(judged), []
         names = ("item_id", "criterion", "judge", "calibrated", "level", "scale")
-        for item, criterion, judge, value, level, text in zip(*(frame[name].tolist() for name in names), strict=True):
+        for item, criterion, judge, value, level, text in zip(
+            *(tables.frame[name].tolist() for name in names), strict=True
+        ):
             far = reach.get((criterion, judge), math.nan)
             if math.isnan(far):
                 continue
@@ -153,7 +153,7 @@ class Calibration:
             row = {"item_id": item, "criterion": criterion, "judge": judge, "calibrated": value, "codes": cell}
             rows.append(row | {"n_codes": len(codes)})
         types = "text: item_id criterion judge; number: calibrated; text: codes; count: n_codes"
-        return keys.restore(result_table(rows, types).astype({"item_id": "str"}))
+        return tables.keys.restore(result_table(rows, types).astype({"item_id": "str"}))
 
     @with_id_notes
     def check(
@@ -186,22 +186,22 @@ class Calibration:
         """
         if not 0 < margin < 1:
             raise ConfigError(f"margin must be between 0 and 1, a share of the scale's width, not {margin!r}")
-        frame, everyone, _ = _checked(judged, labels)
-        self._check_same(frame)
-        pairs = zip(everyone["item_id"].astype(str), everyone["criterion"].astype(str), strict=True)
-        everyone = everyone.loc[[pair not in self.fitted_on for pair in pairs]]
-        fresh, dev, note = estimates.fresh_labels(everyone)
+        tables = _taken(judged, labels, clusters)
+        self._check_same(tables.frame)
+        pairs = tables.people[["item_id", "criterion"]].astype(str).itertuples(index=False, name=None)
+        further = tables.people.loc[[pair not in self.fitted_on for pair in pairs]]
+        tables, dev = estimates.with_fresh_labels(replace(tables, people=further))
         rows: list[dict[str, Any]] = []
-        for panel in panels(frame, fresh, clusters=clusters_for(judged, clusters), kinds=self.figure):
+        for panel in tables.panels(self.figure):
             for judge in panel.judges:
                 key = str(panel.head["criterion"]), judge
                 if key not in self.maps:
                     continue
-                f, _, y, weights, unit = _labelled(panel, judge, fresh, dev, self.figure)
+                f, _, y, weights, unit = _labelled(panel, judge, tables.people, dev, self.figure)
                 width = float(np.ptp(panel.bounds(self.figure)))
                 rest = (y - np.interp(f, *self.maps[key])) / width
                 spread = map_variance(f, weights, self.maps[key], self.errors.get(key)) / width**2
-                row = {"margin": margin, "n_labelled": len(y), "notes": note} | cluster_counts(unit)
+                row = {"margin": margin, "n_labelled": len(y), "notes": tables.note} | cluster_counts(unit)
                 rows.append(panel.head | {"judge": judge} | row | residual_row(rest, weights, unit, spread))
         table = result_table(rows, *_CHECK)
         table["p_holm"] = holm(table["p"].to_numpy())
@@ -211,20 +211,27 @@ class Calibration:
     def _check_same(self, frame: pd.DataFrame) -> None:
         fitted, judged = (set(_versions(table)) for table in (self.table, frame))
         if judged - fitted:
-            fact = f"the calibration was fitted on rubric {listed(sorted(fitted))}"
-            advice = f"and this table is of {listed(sorted(judged - fitted))}"
-            raise InputError(f"{fact}, {advice}; a calibration holds for one version: calibrate again")
+            raise InputError(
+                f"the calibration was fitted on rubric {listed(sorted(fitted))}, and this table is of "
+                f"{listed(sorted(judged - fitted))}; a calibration holds for one version: calibrate again"
+            )
         for name, level, text in frame[["criterion", "level", "scale"]].drop_duplicates().astype(str).to_numpy():
             if name not in self.scales:
-                fact = f"the calibration was fitted on criterion {listed(self.scales)}, and this table has {name!r}"
-                raise InputError(f"{fact}; pass the rows of the others")
+                raise InputError(
+                    f"the calibration was fitted on criterion {listed(self.scales)}, and this table has {name!r}; "
+                    "pass the rows of the others"
+                )
             if not same_scale(Scale.from_json(level, text), self.scales[name]):
-                fact = f"the calibration was fitted on the scale {self.scales[name].to_json()} of criterion {name!r}"
-                raise InputError(f"{fact}, and this table has {text}; calibrate again")
+                raise InputError(
+                    f"the calibration was fitted on the scale {self.scales[name].to_json()} of criterion {name!r}, "
+                    f"and this table has {text}; calibrate again"
+                )
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
-            fact = f"the calibration has no map for judge {listed(sorted(judges))}"
-            raise InputError(f"{fact}; it has maps for {listed(sorted({judge for _, judge in self.maps})) or 'none'}")
+            raise InputError(
+                f"the calibration has no map for judge {listed(sorted(judges))}; it has maps for "
+                f"{listed(sorted({judge for _, judge in self.maps})) or 'none'}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """What a profile keeps of it."""
@@ -245,22 +252,21 @@ def fit_calibration(
 ) -> Calibration:  # fmt: skip
     """The maps of all criteria and judges; see `evalkit.evaluation.calibrate`."""
     check_choice("figure", figure, get_args(FigureOption))
-    clusters = clusters_for(judged, clusters)
-    frame, everyone, _ = _checked(judged, labels)
-    fresh, dev, note = estimates.fresh_labels(everyone)
+    tables, dev = estimates.with_fresh_labels(_taken(judged, labels, clusters))
+    fresh = tables.people
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     maps: dict[tuple[str, str], _Map] = {}
     errors: dict[tuple[str, str], list[float]] = {}
     used: set[tuple[str, str]] = set()
     scales: dict[str, Scale] = {}
-    for panel in panels(frame, fresh, clusters=clusters, kinds=figure):
+    for panel in tables.panels(figure):
         scales[str(panel.head["criterion"])] = panel.scale
         used |= {(str(item), str(panel.head["criterion"])) for item in panel.items[panel.annotators.labelled]}
         for judge in panel.judges:
             head = panel.head | {"judge": judge}
             row, new_points, fitted = _fitted(panel, judge, fresh, dev, figure)
-            row["notes"] = [note, row.get("notes"), _unlike(panel, judge, fresh, dev)]
+            row["notes"] = [tables.note, row.get("notes"), _unlike(panel, judge, fresh, dev)]
             rows.append(head | {"figure": figure} | row)
             points += [head | point for point in new_points]
             if fitted is not None:
@@ -281,11 +287,11 @@ def fit_calibration(
     )
 
 
-def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
-    """As `checked`; an evaluation stands for its scores, which are what a profile gives."""
-    scores = None if isinstance(judged, pd.DataFrame) else getattr(judged, "scores", None)
-    people = labels_for(judged, labels) if isinstance(labels, Mapping) or hasattr(judged, "labels") else labels
-    return checked(judged if scores is None else scores, people, "calibrate")
+def _taken(judged: JudgedLike, labels: LabelsLike, clusters: ClustersLike | None = None) -> Taken:
+    """As `taken`; an evaluation stands for its scores, which are what a profile gives."""
+    return taken(
+        judged, labels, "calibrate", clusters, of="votes" if getattr(judged, "scores", None) is None else "scores"
+    )
 
 
 def _fitted(

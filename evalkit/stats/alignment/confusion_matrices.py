@@ -11,9 +11,8 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.errors import InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
 
@@ -74,16 +73,17 @@ def confusion(
     [['0', '0', 1], ['0', '1', 0], ['1', '0', 1], ['1', '1', 1]]
     """
     counting = check_counting("confusion", ties, unscored)
-    frame, people, _, keys = checked_part(judged, labels, part, "confusion")
+    tables = taken(judged, labels, "confusion").of_part(part)
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, people, kinds="label"):
+    for panel in tables.panels("label"):
         if panel.scale.is_open and panel.scale.level != "nominal" and not panel.verdicts:
-            fact = f"confusion counts levels, and those of criterion {panel.head['criterion']!r} are not known"
-            raise InputError(f"{fact}; pass votes with a scale, as ek.vote(table, scale=[0, 1, 2]) makes them")
+            raise InputError(
+                f"confusion counts levels, and those of criterion {panel.head['criterion']!r} are not known; pass "
+                "votes with a scale, as ek.vote(table, scale=[0, 1, 2]) makes them"
+            )
         for judge, (answers, was_asked) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, was_asked, counting))
-    table = result_table(rows, *_COLUMNS, "number: n" if ties == "half" else "")
-    return keys.restore(count_look(table, people) if part == HELD_OUT else table)
+    return tables.finished(result_table(rows, *_COLUMNS, "number: n" if ties == "half" else ""))
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

@@ -17,10 +17,9 @@ from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import label_weights
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, drop_chosen, take_part
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
@@ -141,31 +140,32 @@ def corpus_estimate(
     """
     check_choice("figure", figure, get_args(FigureOption))
     if unscored is not None and (isinstance(unscored, bool) or not math.isfinite(unscored)):
-        fact = f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as"
-        raise ConfigError(f"{fact}, in the units of the estimate, or None")
+        raise ConfigError(
+            f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as, in the "
+            "units of the estimate, or None"
+        )
     if largest_error is not None and (isinstance(largest_error, bool) or not 0 < largest_error < math.inf):
-        fact = f"corpus_estimate got largest_error={largest_error!r}; pass a number above 0"
-        raise ConfigError(f"{fact}, in the units of the estimate, or None for the default of the scale")
-    clusters = clusters_for(judged, clusters)
-    frame, everyone, keys = checked(judged, labels, "corpus_estimate", scale=scale)
-    _refuse_versions(frame)
-    fresh, dev, note = fresh_labels(everyone)
+        raise ConfigError(
+            f"corpus_estimate got largest_error={largest_error!r}; pass a number above 0, in the units of the "
+            "estimate, or None for the default of the scale"
+        )
+    tables = taken(judged, labels, "corpus_estimate", clusters, scale=scale)
+    _refuse_versions(tables.frame)
+    tables, dev = with_fresh_labels(tables)
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, fresh, clusters=clusters, kinds=figure):
+    for panel in tables.panels(figure):
         for judge, (_, was_asked) in panel.judges.items():
-            weights = label_weights(fresh, panel.head["criterion"], panel.items[was_asked], dev=dev)
+            weights = label_weights(tables.people, panel.head["criterion"], panel.items[was_asked], dev=dev)
             row = _row(panel, judge, weights, figure, unscored, largest_error)
-            rows.append(panel.head | row | {"judge": judge, "figure": figure, "notes": [note, row["notes"]]})
-    table = result_table(rows, *_COLUMNS)
-    return keys.restore(count_look(table, fresh, cache) if "part" in fresh else table)
+            rows.append(panel.head | row | {"judge": judge, "figure": figure, "notes": [tables.note, row["notes"]]})
+    return tables.finished(result_table(rows, *_COLUMNS), cache)
 
 
-def fresh_labels(everyone: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
-    """Labels that were not used for tuning and may stand for other items, such labels that were used, and a note."""
-    split = "part" in everyone.columns
+def with_fresh_labels(tables: Taken) -> tuple[Taken, pd.DataFrame]:
+    """With the labels that were not used for tuning and may stand for other items; and such labels that were used."""
+    everyone, split = tables.people, "part" in tables.people
     dev = everyone.loc[everyone["part"].eq(DEV).to_numpy()] if split else everyone.iloc[:0]
-    fresh, note = take_part(everyone, HELD_OUT if split else None, weighted=True)
-    return fresh, drop_chosen(dev, weighted=True)[0], note
+    return tables.of_part(HELD_OUT if split else None, weighted=True), drop_chosen(dev, weighted=True)[0]
 
 
 def _refuse_versions(frame: pd.DataFrame) -> None:
@@ -188,8 +188,11 @@ def _row(
     weights = np.where(np.isnan(y), 0.0, weights)
     weights /= max(weights.sum(), _NOTHING)
     labelled = weights > 0
-    row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unscored": int((~scored).sum())}
-    row |= cluster_counts(unit[labelled])
+    row: dict[str, Any] = {
+        "n_items": len(f),
+        "n_labelled": int(labelled.sum()),
+        "n_unscored": int((~scored).sum()),
+    } | cluster_counts(unit[labelled])
     is_open = math.isnan(bounds[0])
     interval = mean_interval(f[scored], unit[scored], bounds=None if is_open else bounds)
     row |= figure_row("raw", float(f[scored].mean()) if scored.any() else math.nan, interval)

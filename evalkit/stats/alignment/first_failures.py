@@ -11,14 +11,15 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for, of_items
+from evalkit.stats.alignment.label_values import JudgedLike, labels_for, of_items
 from evalkit.stats.intervals import rate_interval, unit_codes
 from evalkit.stats.notes import Notes
-from evalkit.stats.result_tables import JURY, figure_row, result_table
+from evalkit.stats.result_tables import JURY, clusters_for, figure_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.messages import messages_of
+from evalkit.tables.schemas import VOTE_KEY
 from evalkit.tables.steps import NO_STEP, refuse_other_step, step_numbers
 
 _NONE, _TINY = -1, 1e-9
@@ -88,8 +89,10 @@ def first_failure(
     is_table = isinstance(judged, pd.DataFrame)
     trajectories: Any = getattr(judged, "items", None) if items is None and not is_table else items
     if trajectories is None:
-        advice = "pass them, as in first_failure(votes, labels, items)"
-        raise InputError(f"first_failure needs the items, whose messages are the steps; {advice}")
+        raise InputError(
+            "first_failure needs the items, whose messages are the steps; pass them, as in first_failure(votes, "
+            "labels, items)"
+        )
     logs = as_items(trajectories)
     if messages not in logs:
         raise InputError(f"the items have no column {messages!r}; name theirs, as in messages='log'")
@@ -99,7 +102,7 @@ def first_failure(
     steps = {item: step_numbers(messages_of(cell)) for item, cell in zip(logs["item_id"], logs[messages], strict=True)}
     if lacking := sorted({*frame["item_id"]} - {*steps}):
         raise InputError(f"judged trajectories are not among the items: {listed(lacking, most=5)}; pass all of them")
-    groups = clusters_for(judged, clusters)
+    groups = clusters_for(frame, clusters, judged)
     if groups is None and "group_id" in logs:
         groups = logs.set_index("item_id")["group_id"]
     rows = [
@@ -130,9 +133,9 @@ def _answers(judged: Any, criterion: str) -> pd.DataFrame:
     frame = frame[frame["criterion"] == criterion]
     if not len(frame):
         raise InputError(f"nothing was judged on the criterion {criterion!r}; name another, as in criterion='step'")
-    heads = [name for name in ("rubric", "rubric_version") if name in frame]
-    answers = frame.reindex(columns=[*heads, "item_id", "criterion", "judge", "label"])
-    refuse_doubles(answers, [*heads, "item_id", "criterion", "judge"], "votes")
+    keys = [name for name in (*VOTE_KEY, "group_id") if name in frame]
+    answers = frame.reindex(columns=[*keys, "label"])
+    refuse_doubles(answers, [key for key in keys if key != "group_id"], "votes")
     return answers.astype({"judge": "str", "item_id": "str"})
 
 

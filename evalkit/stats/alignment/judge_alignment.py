@@ -25,9 +25,8 @@ from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.stats.alignment import agreement_measures as agreement
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, Pair
 from evalkit.stats.alignment.corpus_estimates import unlike_all
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import TOO_LITTLE, Interval, jackknife, jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import (
@@ -133,13 +132,13 @@ def align(
     counting = check_counting("align", ties, unscored)
     _check_options(reference, figures)
     check_by("align", [by] if isinstance(by, str) else [], judged)
-    clusters = clusters_for(judged, clusters)
     if items is None and isinstance(by, str):
         items = getattr(judged, "items", None) if not isinstance(judged, pd.DataFrame) else None
     of_items = pd.DataFrame() if items is None else as_items(items).set_index("item_id")
-    if clusters is None and "group_id" in of_items:
-        clusters = of_items["group_id"]
-    frame, people, chosen, user_keys = checked_part(judged, labels, part, "align", scale=scale)
+    tables = taken(judged, labels, "align", clusters, scale=scale).of_part(part)
+    frame, people = tables.frame, tables.people
+    if tables.clusters is None and "group_id" in of_items:
+        tables = replace(tables, clusters=of_items["group_id"])
     if isinstance(by, str) and by not in frame and by in of_items:
         if not of_items[by].map(pd.api.types.is_hashable).all():
             raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
@@ -147,20 +146,20 @@ def align(
     frame, keys = _with_by(frame, by)
     options = _Options(reference, counting, tuple(agreement.FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
-    all_panels, judged_ids = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].unique()
+    all_panels, judged_ids = replace(tables, frame=frame).panels(keys=keys), frame["item_id"].unique()
+    tables = replace(tables, frame=frame.iloc[:0].copy())
     del frame  # a large one is not needed any more once the panels are made
     for panel in all_panels:
-        rows.extend(panel.head | row for row in _rows(panel, options, chosen))
+        rows.extend(panel.head | row for row in _rows(panel, options, tables.note))
     if rows and len(people) and not any(row["n_labelled"] for row in rows):
         if len(undecided := people[people["item_id"].isin(judged_ids)]):
             raise InputError(f"no label of these items is a verdict: they say {listed(undecided['label'].unique())}")
         label, item = str(people["item_id"].iloc[0]), str(min(judged_ids))
-        fact = f"the labels have ids such as {label!r}, the items have ids such as {item!r}"
-        raise InputError(f"none of the labels belongs to any of these items: {fact}; use the same ids in both")
-    table = _framed(rows, keys, options)
-    if part == HELD_OUT:
-        table = count_look(table, people, cache)
-    return user_keys.restore(table)
+        raise InputError(
+            f"none of the labels belongs to any of these items: the labels have ids such as {label!r}, the items "
+            f"have ids such as {item!r}; use the same ids in both"
+        )
+    return tables.finished(_framed(rows, keys, options), cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +179,9 @@ def _check_options(reference: str, figures: Sequence[str] | None) -> None:
     allowed = (*agreement.FIGURES, *agreement.OF_CLASSES)
     unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
-        text = f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
-        raise ConfigError(text)
+        raise ConfigError(
+            f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
+        )
 
 
 def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None) -> tuple[pd.DataFrame, list[str]]:
@@ -194,8 +194,10 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         groups = by_id(by, frame["item_id"], "groups of by=")
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
-        fact = f"by={by!r} is not a column of the table"
-        raise InputError(f"{fact}; pass the items that have it (items=), or a mapping from item_id to group")
+        raise InputError(
+            f"by={by!r} is not a column of the table; pass the items that have it (items=), or a mapping from "
+            "item_id to group"
+        )
     return frame, [*CRITERION_KEY, by]
 
 
@@ -203,8 +205,11 @@ def _rows(panel: Panel, options: _Options, chosen: str | None) -> list[dict[str,
     annotators = panel.annotators
     of_people = KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
     kinds = replace(of_people, counting=options.counting)
-    row: dict[str, Any] = {"n_annotators": len(annotators.names), "ties": options.counting.ties}
-    row["unscored"] = options.counting.unscored
+    row: dict[str, Any] = {
+        "n_annotators": len(annotators.names),
+        "ties": options.counting.ties,
+        "unscored": options.counting.unscored,
+    }
     if options.reference != "each":
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
     row |= _among_people(annotators, of_people, options, bare=panel.scale.is_open and panel.scale.level != "nominal")
@@ -259,8 +264,10 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
     """
     classes = {} if panel.scale.level == "interval" and not panel.verdicts else panel.classes()
     if unknown := [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]:
-        fact = f"figures= names classes that criterion {panel.head['criterion']!r} does not have: {listed(unknown)}"
-        raise ConfigError(f"{fact}; its classes: {listed(classes) or 'none: it has an interval scale'}")
+        raise ConfigError(
+            f"figures= names classes that criterion {panel.head['criterion']!r} does not have: {listed(unknown)}; "
+            f"its classes: {listed(classes) or 'none: it has an interval scale'}"
+        )
     return classes
 
 
@@ -279,10 +286,16 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
     decided = agreement.have_answer(annotators.references(options.reference), "kinds")
-    row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
-    row |= {"n_scored": int(scored.sum())} | cluster_counts(panel.unit[used])
-    row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
-    row["n_verdicts"] = int((labelled & (answers.kind >= 0) & decided).sum())
+    row: dict[str, Any] = (
+        {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
+        | {"n_scored": int(scored.sum())}
+        | cluster_counts(panel.unit[used])
+        | {
+            "n_tied": int((labelled & answers.tied).sum()),
+            "n_left_out": int((labelled & ~counted).sum()),
+            "n_verdicts": int((labelled & (answers.kind >= 0) & decided).sum()),
+        }
+    )
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
@@ -463,7 +476,9 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
-        choices = f"figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}"
-        fact = f"the result would have two columns of the same name ({choices})"
-        raise ConfigError(f"{fact}; pass the figures one at a time, or another column as by=")
+        raise ConfigError(
+            "the result would have two columns of the same name "
+            f"(figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}); pass the figures one at a time, "
+            "or another column as by="
+        )
     return result_table(rows, CRITERION_KEY, dict.fromkeys(by), types)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,7 @@ from evalkit.stats.alignment.agreement_measures import (
     gap_interval,
     have_answer,
 )
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
@@ -121,11 +120,11 @@ def jury_value(
     rule: Any = checked_rule("method", method, AGGREGATE_RULES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and FIGURES[figure].of == "scores" and (ties, unscored) != ("half", "drop"):
-        fact = f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply"
-        raise ConfigError(f"{fact}; omit them")
-    clusters = clusters_for(votes, clusters)
-    frame, people, chosen, keys = checked_part(votes, labels, None, "jury_value")
-    frame = frame.assign(weight=vote_weights(frame, weights))
+        raise ConfigError(
+            f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
+        )
+    tables = taken(votes, labels, "jury_value", clusters).of_part(None)
+    frame = tables.frame.assign(weight=vote_weights(tables.frame, weights))
     jury = aggregate(frame, method=rule, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]
     judges = [str(name) for name in dict.fromkeys(frame["judge"].astype("str"))]
@@ -138,9 +137,9 @@ def jury_value(
     together = pd.concat([_plain(table) for table in juries], ignore_index=True)
     together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
-    for panel in panels(together, people, clusters=clusters):
-        rows += [row | {"notes": [chosen, *row["notes"]]} for row in _rows(panel, figure, reference, counting)]
-    return keys.restore(result_table(rows, *_COLUMNS))
+    for panel in replace(tables, frame=together).panels():
+        rows += [row | {"notes": [tables.note, *row["notes"]]} for row in _rows(panel, figure, reference, counting)]
+    return tables.keys.restore(result_table(rows, *_COLUMNS))
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:
@@ -194,8 +193,11 @@ def _rows(panel: Panel, figure: str | None, reference: Reference, counting: Coun
         row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
     if best := [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]:
         first["notes"].insert(0, f"best single judge {' and '.join(best)}")
-    head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same_items, "best": False}
-    head |= {"ties": counting.ties, "unscored": counting.unscored}
+    head = (
+        panel.head
+        | {"figure": name, "n_judges": len(judges), "same_items": same_items, "best": False}
+        | {"ties": counting.ties, "unscored": counting.unscored}
+    )
     return [head | row for row in [first, *rows[1:]]]
 
 

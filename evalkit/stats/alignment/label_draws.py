@@ -123,14 +123,18 @@ def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:
     if strategy == "balanced":
         label = aggregate(votes).set_index("item_id")["label"].astype(object)
         if label.isna().all():
-            fact = "strategy='balanced' needs items with a label, and there are none"
-            raise ConfigError(f"{fact}; a table with its own `level` and `scale` has labels, or use 'random'")
+            raise ConfigError(
+                "strategy='balanced' needs items with a label, and there are none; a table with its own `level` "
+                "and `scale` has labels, or use 'random'"
+            )
         label = label.fillna("no label")
         return (1 / label.map(label.value_counts())).reindex(items)
     if strategy == "uncertainty":
         if "self_agreement" not in votes or "n_scored" not in votes:
-            fact = "strategy='uncertainty' needs votes of several samples, and the table has no `self_agreement`"
-            raise ConfigError(f"{fact}; pass ek.vote(judgments) of a table with a column `sample`, or use 'random'")
+            raise ConfigError(
+                "strategy='uncertainty' needs votes of several samples, and the table has no `self_agreement`; "
+                "pass ek.vote(judgments) of a table with a column `sample`, or use 'random'"
+            )
         per_item = votes.astype({"item_id": str}).groupby("item_id")[["self_agreement", "n_scored"]].mean()
         contradiction = 1 - per_item["self_agreement"]
     else:
@@ -188,8 +192,9 @@ def _examples(judged: Any, labels: LabelsLike | None, n: int, seed: int, cluster
     people = people if "part" in people.columns else split_labels(people, clusters)
     people = people.loc[people["part"].eq(DEV).to_numpy() & people["label"].notna().to_numpy()]
     if people.empty:
-        text = "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
-        raise InputError(text)
+        raise InputError(
+            "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
+        )
     counts = people[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
     modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
     modes = modes.drop(columns="n").drop_duplicates(["criterion", "item_id"], keep=False)  # a tie has several
@@ -241,22 +246,27 @@ def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
         numbers = pd.to_numeric(draws[name].astype(object), errors="coerce").astype("float64")
         if (wrong := numbers.isna() & draws[name].notna()).any():
             item, cell = draws.loc[wrong, ["item_id", name]].iloc[0]
-            fact = f"item {str(item)!r}, criterion {criterion!r}: the {name!r} is {cell!r}"
-            raise InputError(f"{fact}; it must be a number, as next_labels gave it")
+            raise InputError(
+                f"item {str(item)!r}, criterion {criterion!r}: the {name!r} is {cell!r}; it must be a number, as "
+                "next_labels gave it"
+            )
         draws = draws.assign(**{name: numbers})
     return draws[["item_id", "round", "probability"]].astype({"item_id": str}).drop_duplicates()
 
 
 def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
     if (double := own["item_id"].duplicated()).any():
-        fact = f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}"
-        raise InputError(f"{fact}, differ in probability or round; an item is drawn once")
+        raise InputError(
+            f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}, differ in "
+            "probability or round; an item is drawn once"
+        )
     chance = own["probability"].astype("float64")
     wrong = chance.notna() & ~((chance > 0) & (chance <= 1))
     partly = chance.isna().groupby(own["round"].fillna(0)).transform("nunique") > 1
     if wrong.any() or partly.any():
         item = own.loc[wrong if wrong.any() else partly & chance.isna(), "item_id"].iloc[0]
         why = f"is {chance[wrong].iloc[0]:g}" if wrong.any() else "is missing, and others of its round have one"
-        fact = f"item {item!r}, criterion {criterion!r}: the 'probability' {why}"
-        advice = "it must be above 0 and at most 1. Leave out labels of items chosen by hand"
-        raise InputError(f"{fact}; {advice}, because such items do not represent others")
+        raise InputError(
+            f"item {item!r}, criterion {criterion!r}: the 'probability' {why}; it must be above 0 and at most 1. "
+            "Leave out labels of items chosen by hand, because such items do not represent others"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -14,9 +14,8 @@ import pandas as pd
 from evalkit.core.settings import check_share
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, checked_part, panels
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption, count_look, take_part
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption, count_look
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import intraclass_correlation, jackknife_groups, mean_interval, rate_interval
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
@@ -164,20 +163,17 @@ def pass_probabilities(
     >>> made.points[["score", "people", "n_labelled"]].round(2).values.tolist()
     [[0.2, 0.2, 20.0], [0.9, 0.6, 20.0]]
     """
-    clusters = clusters_for(judged, clusters)
-    frame, people, chosen, keys = checked_part(judged, labels, part, "pass_probabilities")
+    tables = taken(judged, labels, "pass_probabilities", clusters).of_part(part)
     rows, points, certainty = [], list[dict[str, Any]](), list[dict[str, Any]]()
-    for chances in chances_of(frame, people, clusters):
+    for chances in chances_of(tables):
         bins = _bins(chances)
-        rows.append(chances.head | _figures(chances, bins, chosen))
+        rows.append(chances.head | _figures(chances, bins, tables.note))
         points += [chances.head | _point(chances, bins, number) for number in np.unique(bins[bins >= 0])]
         certainty += [
             chances.head | _decided(chances, threshold) for threshold in CERTAINTIES if chances.labelled.any()
         ]
-    table = result_table(rows, *_TABLE)
-    table = count_look(table, people) if part == HELD_OUT else table
     further = (result_table(points, JUDGE_KEY, _BIN), result_table(certainty, JUDGE_KEY, _DECIDED))
-    return PassProbabilities(*map(keys.restore, (table, *further)))
+    return PassProbabilities(tables.finished(result_table(rows, *_TABLE)), *map(tables.keys.restore, further))
 
 
 @with_id_notes
@@ -265,17 +261,11 @@ class TwoParts:
         cls, judged: JudgedLike, labels: LabelsLike, function: str, clusters: ClustersLike | None, part: str | None
     ) -> TwoParts:
         """The two parts of checked labels."""
-        clusters = clusters_for(judged, clusters)
-        frame, people, keys = checked(judged, labels, function)
-        is_look = part == HELD_OUT
-        dev, note = take_part(people, DEV if is_look else part)
-        hidden = take_part(people, part)[0] if is_look else people[:0]
-        sides: list[Any] = [
-            chances_of(frame, dev, clusters),
-            chances_of(frame, hidden, clusters) if is_look else [None],
-        ]
-        pairs = list(zip_longest(*sides))
-        return cls(pairs, hidden, [note], keys)
+        tables, is_look = taken(judged, labels, function, clusters), part == HELD_OUT
+        dev = tables.of_part(DEV if is_look else part)
+        hidden = tables.of_part(part) if is_look else replace(tables, people=tables.people[:0])
+        pairs = list(zip_longest(chances_of(dev), chances_of(hidden) if is_look else ()))
+        return cls(pairs, hidden.people, [dev.note], tables.keys)
 
     def look(self, head: Mapping[str, Any], against: str) -> dict[str, Any]:
         """Count a look at the held-out labels: its number, and a note."""
@@ -284,23 +274,24 @@ class TwoParts:
         return counts | {"notes": f"held-out labels, look {counts['n_looks']}"}
 
 
-def chances_of(frame: pd.DataFrame, people: pd.DataFrame, clusters: ClustersLike | None) -> Iterator[Chances]:
-    """P(pass) of each judge on each criterion, from checked votes and labels.
+def chances_of(tables: Taken) -> Iterator[Chances]:
+    """P(pass) of each judge on each criterion.
 
     Raises
     ------
     InputError
         When the votes have no column `pass_prob`.
     """
+    frame = tables.frame
     if "pass_prob" not in frame:
-        fact = "the table has no column 'pass_prob'"
         raise InputError(
-            f"{fact}; pass an evaluation or votes of a decision model, or of a judge with score='expected'"
+            "the table has no column 'pass_prob'; pass an evaluation or votes of a decision model, or of a judge "
+            "with score='expected'"
         )
     if (wrong := ((frame["pass_prob"] < 0) | (frame["pass_prob"] > 1)).to_numpy()).any():
         item, cell = frame.loc[wrong, ["item_id", "pass_prob"]].iloc[0]
         raise InputError(f"'pass_prob' of item {str(item)!r} is {cell:g}; it must be from 0 to 1")
-    for panel in panels(frame, people, clusters=clusters, kinds="passed"):
+    for panel in tables.panels("passed"):
         kind = panel.annotators.kind
         share = ratio((kind == 1).sum(axis=1).astype(np.float64), (kind >= 0).sum(axis=1).astype(np.float64))
         for judge, (_, was_asked) in panel.judges.items():
@@ -348,12 +339,11 @@ def _bins(chances: Chances) -> Ints:
 def _figures(chances: Chances, bins: Ints, chosen: str | None) -> dict[str, Any]:
     rows, is_scored = chances.labelled, ~np.isnan(chances.prob)
     prob, people, unit = chances.prob[rows], chances.people[rows], chances.unit[rows]
-    row: dict[str, Any] = {
-        "n_items": len(chances.items),
-        "n_scored": int(is_scored.sum()),
-        "n_labelled": int(rows.sum()),
-    }
-    row |= {"n_clusters": len(np.unique(unit))} | _refusals(chances)
+    row: dict[str, Any] = (
+        {"n_items": len(chances.items), "n_scored": int(is_scored.sum()), "n_labelled": int(rows.sum())}
+        | {"n_clusters": len(np.unique(unit))}
+        | _refusals(chances)
+    )
     if not is_scored.any():
         return row | {"notes": [NO_CHANCE, chosen]}
     scored = np.round(chances.prob[is_scored], _ROUNDED)

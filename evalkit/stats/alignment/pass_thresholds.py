@@ -17,14 +17,13 @@ from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
-from evalkit.stats.alignment.held_out_tests import alpha_of
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import FEWEST, HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.label_splits import FEWEST, PartOption
+from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table
+from evalkit.stats.significance import alpha_of
 from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
@@ -123,24 +122,30 @@ def pass_threshold(
     counting = check_counting(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
-    clusters = clusters_for(judged, clusters)
     check_choice("of", of, get_args(ThresholdOf))
     if of == "pass_prob":
         if (objective, ties, unscored) != ("accuracy", "half", "drop"):
-            fact = "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default"
-            raise ConfigError(f"{fact}; omit them, or use of='score'")
+            raise ConfigError(
+                "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default; "
+                "omit them, or use of='score'"
+            )
         return _of_chances(TwoParts.of(judged, labels, "pass_threshold", clusters, part), folds)
-    frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
-    names = dict(zip(frame["item_id"].astype(str), clusters_of(frame["item_id"], clusters), strict=True))
+    tables = taken(judged, labels, "pass_threshold", clusters).of_part(part)
+    ids = tables.frame["item_id"]
+    names = dict(zip(ids.astype(str), clusters_of(ids, tables.clusters), strict=True))
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, people, kinds="passed"):
+    for panel in tables.panels("passed"):
         equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge in panel.judges:
             row = _row(panel, judge, names, folds, objective, counting)
-            row |= {"judge": judge, "objective": objective, "same_items": equal, "notes": [chosen, row.get("notes")]}
+            row |= {
+                "judge": judge,
+                "objective": objective,
+                "same_items": equal,
+                "notes": [tables.note, row.get("notes")],
+            }
             rows.append(panel.head | row)
-    table = result_table(rows, *_COLUMNS)
-    return keys.restore(count_look(table, people) if part == HELD_OUT else table)
+    return tables.finished(result_table(rows, *_COLUMNS))
 
 
 def _of_chances(two: TwoParts, folds: int) -> pd.DataFrame:
@@ -173,12 +178,20 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     best = _best_column(right)
     by_fold = [_best_column(right[fold != number]) for number in range(n_folds)]
     middle, column, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
-    row |= {"cut": _CUTS[best], "cut_lowest": _CUTS[min(by_fold)], "cut_highest": _CUTS[max(by_fold)]}
-    row |= {"in_sample": right[:, best].mean(), "out_of_fold": right[items, column].mean()}
+    row |= {
+        "cut": _CUTS[best],
+        "cut_lowest": _CUTS[min(by_fold)],
+        "cut_highest": _CUTS[max(by_fold)],
+        "in_sample": right[:, best].mean(),
+        "out_of_fold": right[items, column].mean(),
+    }
     row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
     gain = row["out_of_fold"] - row["present"]
-    row |= {"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {}
-    return row | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
+    return (
+        row
+        | ({"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {})
+        | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
+    )
 
 
 def _best_column(right: Floats) -> int:
@@ -213,9 +226,15 @@ def _row(
     answers, was_asked = panel.judges[judge]
     labelled = was_asked & (panel.annotators.kind >= 0).any(axis=1)
     used = _compared(panel, answers, was_asked, counting)
-    row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(used.sum()), "n_folds": 0}
-    row |= {"n_left_out": int((labelled & ~used).sum()), "n_tied": int((used & answers.tied).sum())}
-    row |= {"ties": counting.ties, "unscored": counting.unscored}
+    row: dict[str, Any] = {
+        "n_items": int(was_asked.sum()),
+        "n_labelled": int(used.sum()),
+        "n_folds": 0,
+        "n_left_out": int((labelled & ~used).sum()),
+        "n_tied": int((used & answers.tied).sum()),
+        "ties": counting.ties,
+        "unscored": counting.unscored,
+    }
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
     score, kinds = sign * answers.score[used], panel.annotators.kind[used]
@@ -238,8 +257,10 @@ def _row(
     present = np.where(answers.kind[used] < 0, np.nan, answers.kind[used])
     present[answers.tied[used] & (counting.ties == "half")] = 0.5
     missing = (answers.kind[used] < 0) & ~answers.tied[used]
-    row |= {"out_of_fold": _figure(passed, kinds, objective)}
-    row["present"] = np.nan if missing.all() else _figure(present, kinds, objective)
+    row |= {
+        "out_of_fold": _figure(passed, kinds, objective),
+        "present": np.nan if missing.all() else _figure(present, kinds, objective),
+    }
     row |= {"optimism": row["in_sample"] - row["out_of_fold"], "pass_at": _code(panel.scale, sign, cut)}
     row |= {"cut_lowest": min(sign * value for value in cuts), "cut_highest": max(sign * value for value in cuts)}
     useless = np.isinf(cut) or cut <= np.nanmin(score)

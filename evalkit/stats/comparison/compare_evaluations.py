@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
@@ -16,23 +17,21 @@ from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES
 from evalkit.rubrics.scales import folded
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.held_out_tests import evidence
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen, take_part, would_be_held_out
-from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
+from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_items
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import measured_floors as floors
 from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Comparison
 from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
-from evalkit.stats.comparison.judges_with_new_replies import asked_again
-from evalkit.stats.comparison.possible_floors import range_floor
+from evalkit.stats.comparison.measured_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, joined, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import own_rows
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
-from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.significance import Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
@@ -125,9 +124,11 @@ def compare(
     before, after = _alike(before, after)
     sides = side_of(before, "before", scale), side_of(after, "after", scale)
     if sides[0].mode != sides[1].mode and not across_modes:
-        fact = f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}"
-        advice = "these are not comparable, because a jury's verdicts vary less than one judge's"
-        raise ConfigError(f"{fact}: {advice}; to compare them nevertheless, pass across_modes=True (--across-modes)")
+        raise ConfigError(
+            f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}: these are not comparable, because "
+            "a jury's verdicts vary less than one judge's; to compare them nevertheless, pass across_modes=True "
+            "(--across-modes)"
+        )
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
@@ -136,10 +137,12 @@ def compare(
         )
     items = [set(side.votes["item_id"].unique()) for side in sides]
     if items[0] and items[1] and not items[0] & items[1]:
-        fact = f"before and after have no item in common; before has {listed(sorted(items[0]))}"
-        raise InputError(f"{fact}, after has {listed(sorted(items[1]))}; judge the same items, with the same item_id")
-    if (clusters := clusters_for(before, clusters)) is None:
-        clusters = clusters_for(after, None)
+        raise InputError(
+            f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
+            f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
+        )
+    choices = (clusters, *(side.clusters for side in sides))
+    clusters = next((choice for choice in choices if choice is not None), None)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
@@ -179,8 +182,10 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     table = judgments_of(floor, "floor")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
-        fact = f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common"
-        raise InputError(f"{fact}; judge before= again, and pass the result as floor=")
+        raise InputError(
+            f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common; judge before= "
+            "again, and pass the result as floor="
+        )
     return table
 
 
@@ -268,8 +273,11 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     units, people = unit_codes(common, options.clusters), options.labels.people
     kind_a, kind_b = kinds_of(a, b, common)
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
-    row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
-    row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
+    row: dict[str, Any] = (
+        dict(zip(ROW, a.head, strict=True))
+        | cluster_counts(units)
+        | {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
+    )
     changed = int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None
     row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
     notes: Notes = []
@@ -287,10 +295,12 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         notes.append(text)
     row |= _sampling(a, b, common, has_kinds, options)
     notes += row.pop("note", None), options.labels.note or ""
-    row |= {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None}
-    row |= _fixed(a, b, (kind_a, kind_b), common, units, people, notes)
-    row |= _of_changed(a, b, (kind_a, kind_b), common, units, options, notes)
-    row |= _difference(a, b, common, units, notes)
+    row |= (
+        {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None}
+        | _fixed(a, b, (kind_a, kind_b), common, units, people, notes)
+        | _of_changed(a, b, (kind_a, kind_b), common, units, options, notes)
+        | _difference(a, b, common, units, notes)
+    )
     note_few_clusters(units, notes)
     return row | {"notes": notes}
 
@@ -487,8 +497,12 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    row |= {"n_paired": len(steps)} | _cluster_signs(steps, units)
-    return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(steps, units)}
+    return (
+        row
+        | {"n_paired": len(steps)}
+        | _cluster_signs(steps, units)
+        | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(steps, units)}
+    )
 
 
 def _cluster_signs(steps: Floats, units: Ints) -> dict[str, int]:
@@ -545,3 +559,100 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -
         notes.append(Note(why if row["n_scored"] else "no item has a score on both sides", ("mean_difference",)))
         return row
     return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
+
+
+_NO_REPLY = ENGINE_REASONS
+_SLOT = ["item_id", "judge", "order", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The judges that were called again, and their samples.
+
+    Attributes
+    ----------
+    judges
+        Judges with new replies on both sides, in order of their names.
+    items
+        Ids of the items with new replies.
+    outcomes
+        Their samples: one cell per item, judge and order. Items that share a reply are one cell.
+    same
+        Whether every reply of one side is on the other.
+    """
+
+    judges: tuple[str, ...]
+    items: pd.Index
+    outcomes: Outcomes
+    same: bool
+
+
+def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
+    """Compare the judgments of one criterion on the items that both sides have.
+
+    Samples without a reply (never asked, stopped, failed calls) say nothing about the judge and are left out; a reply
+    that cannot be scored is an outcome. A sample that has the same key and outcome on both sides is one reply. Where
+    any outcome of a judge differs under the same key, the judge was called again with ``refresh``, and all of its
+    samples count as new.
+    """
+    # not `isin`, which makes a scalar of each id
+    common = [(items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY) for side in (a, b)]
+    names = [*_SLOT, "label", "score", "error", "key"]
+    types = dict.fromkeys(("judge", "order", "label"), object)
+    parts = [side.loc[flags, names].astype(types) for side, flags in zip((a, b), common, strict=True)]
+    frame = pd.concat(parts, ignore_index=True)
+    on_b = np.arange(len(frame)) >= len(parts[0])
+    answer = frame["label"].where(frame["label"].notna(), frame["score"])  # a scale without ends has no labels
+    outcome, _ = pd.factorize(answer.where(frame["error"].isna().to_numpy()), use_na_sentinel=False)
+    key, _ = pd.factorize(frame["key"])
+    judge, judges = pd.factorize(frame["judge"], sort=True)
+    new = ~_shared(group(frame, _SLOT, may_miss=["order"]).codes, on_b, key, outcome, judge)
+    cells = group(frame, ["item_id", "judge", "order"], may_miss=["order"])
+    renewed = (cells.count(new & on_b) > 0) & (cells.count(new & ~on_b) > 0)
+    rows = np.flatnonzero(new & renewed[cells.codes])
+    unit = _units(cells.codes[rows], np.where(key[rows] < 0, -1, 2 * key[rows] + on_b[rows]))
+    first = _first_of_keys(unit, on_b[rows], key[rows])
+    who, ids = judges[np.unique(judge[rows])], frame["item_id"].iloc[rows].unique()
+    outcomes = _count(unit[first], outcome[rows][first], on_b[rows][first])
+    return Again(tuple(map(str, who)), pd.Index(ids), outcomes, not new.any())
+
+
+def _shared(slot: Ints, on_b: Flags, key: Ints, outcome: Ints, judge: Ints) -> Flags:
+    """Rows whose reply is on the other side too."""
+    n = int(slot.max(initial=-1)) + 1
+    row_of = np.full((2, n), -1, dtype=np.int64)
+    row_of[on_b.astype(np.int64), slot] = np.arange(len(slot))
+    pair = row_of[:, (row_of >= 0).all(axis=0)]
+    pair = pair[:, (key[pair[0]] == key[pair[1]]) & (key[pair[0]] >= 0)]
+    refreshed = np.unique(judge[pair[0]][outcome[pair[0]] != outcome[pair[1]]])
+    pair = pair[:, ~np.isin(judge[pair[0]], refreshed)]
+    shared = np.zeros(len(slot), dtype=bool)
+    shared[pair.reshape(-1)] = True
+    return shared
+
+
+def _units(cell: Ints, key: Ints) -> Ints:
+    """Numbers from 0 for the cells, those that share a reply being one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    has_key = key >= 0
+    pairs = np.unique(np.stack([cell[has_key], key[has_key]], axis=1), axis=0)
+    n = int(cell.max(initial=-1)) + 1
+    size = n + int(key.max(initial=-1)) + 1
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1] + n)), shape=(size, size))
+    return np.unique(connected_components(graph, directed=False)[1][cell], return_inverse=True)[1].astype(np.int64)
+
+
+def _first_of_keys(unit: Ints, on_b: Flags, key: Ints) -> Ints:
+    """One row for each reply of a unit on each side."""
+    reply = np.where(key < 0, -1 - np.arange(len(key)), key)
+    _, first = np.unique(np.stack([unit, on_b.astype(np.int64), reply], axis=1), axis=0, return_index=True)
+    return np.sort(first).astype(np.int64)
+
+
+def _count(unit: Ints, outcome: Ints, on_b: Flags) -> Outcomes:
+    width = int(outcome.max(initial=0)) + 1
+    entries, entry = np.unique(unit * width + outcome, return_inverse=True)
+    a, b = (np.bincount(entry[side], minlength=len(entries)).astype(np.int64) for side in (~on_b, on_b))
+    return Outcomes((entries // width).astype(np.int64), a, b)

@@ -10,9 +10,9 @@ import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.stats.alignment.held_out_tests import alpha_of, evidence
 from evalkit.stats.comparison.comparison_table import APART, BY_LABELS, SAME
 from evalkit.stats.intervals import FEWEST_OTHERS
+from evalkit.stats.significance import alpha_of, evidence
 
 MATTERS = 0.03
 """A difference in agreement within ± this share of items does not matter."""

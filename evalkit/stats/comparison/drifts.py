@@ -120,15 +120,18 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
         then, now = (set(side[names].astype(str).itertuples(index=False, name=None)) for side in (first, second))
         if then != now:
             unmatched = listed([" ".join(settings) for settings in sorted(then ^ now)], most=3)
-            fact = f"only one side has {', '.join(names)} {unmatched}"
-            advice = "drift needs the same rubric version, judges and samples on both sides"
-            raise InputError(f"{fact}; {advice}; to compare sides that differ in these, use compare")
+            raise InputError(
+                f"only one side has {', '.join(names)} {unmatched}; drift needs the same rubric version, judges and "
+                "samples on both sides; to compare sides that differ in these, use compare"
+            )
     if first["key"].isna().any() or second["key"].isna().any():
         return "settings of the judges not known, because the table does not come from judge"
     if n_other := len(set(first["key"]) ^ set(second["key"])):
-        fact = f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item"
-        advice = "the rubric, the template or a setting of a judge changed; drift needs the same prompts on both sides"
-        raise InputError(f"{fact}, {advice}; to compare sides that differ, use compare")
+        raise InputError(
+            f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item, the rubric, the template "
+            "or a setting of a judge changed; drift needs the same prompts on both sides; to compare sides that "
+            "differ, use compare"
+        )
     for name in ("score_sd", "score_mass"):  # two readings of scores share their reply keys
         has = [name in side and side[name].notna().any() for side in (first, second)]
         if has[0] != has[1]:

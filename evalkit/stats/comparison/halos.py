@@ -12,7 +12,6 @@ import pandas as pd
 from evalkit.core.formatting import Bill
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of
 from evalkit.stats.intervals import change_interval, jackknife_groups, unit_codes
@@ -97,9 +96,10 @@ def halo(
         raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(sides[1].judgments, rows_of):
         advice = "" if rows_of is not None else " (for criteria of the items' own, pass the rows as items=)"
-        text = f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
-        raise InputError(text)
-    clusters = clusters_for(single, clusters)
+        raise InputError(
+            f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
+        )
+    clusters = sides[0].clusters if clusters is None else clusters
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
     labels_of_both = labels_of_sides(single, together, labels, sides)
@@ -109,8 +109,10 @@ def halo(
         by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
     by_judge = {head: parts for head, parts in by_judge.items() if len(parts) > 1 or rows_of is not None}
     if not by_judge:
-        fact = "single= and together= have no judge with the same two criteria; judge one rubric in both"
-        raise InputError(f"{fact} (criteria of the items' own: pass the rows of explode_criteria as items=)")
+        raise InputError(
+            "single= and together= have no judge with the same two criteria; judge one rubric in both (criteria of "
+            "the items' own: pass the rows of explode_criteria as items=)"
+        )
     rows = [
         row | {"notes": [chosen, *row["notes"]]}
         for parts in by_judge.values()
@@ -152,8 +154,11 @@ def _rows(
     for number, name in enumerate([ALL, *names] if rows_of is None else [ALL], -1):
         notes: Notes = []
         chosen = [values for pair, values in correlations.items() if number < 0 or number in pair]
-        row: dict[str, Any] = head | _of_correlations(chosen, units, notes, labelled=labels is not None)
-        row |= _of_agreement([steps[number]] if number >= 0 else steps, units, notes)
+        row: dict[str, Any] = (
+            head
+            | _of_correlations(chosen, units, notes, labelled=labels is not None)
+            | _of_agreement([steps[number]] if number >= 0 else steps, units, notes)
+        )
         for way, side in zip(("single", "together"), zip(*parts, strict=True), strict=True):
             row |= _of_way(way, side if number < 0 else [side[number]], common, n_items if number < 0 else 0)
         row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
@@ -206,9 +211,11 @@ def _of_correlations(pairs_of: list[list[Floats]], units: Ints, notes: Notes, *,
     row: dict[str, Any] = {}
     if defined.any():
         alone, together, human = values[defined].mean(axis=0)
-        row |= jackknife_row("correlation_single", alone, "atanh", notes, why, units)
-        row |= jackknife_row("correlation_together", together, "atanh", notes, why, units)
-        row |= jackknife_row("correlation_change", together - alone, "none", notes, why, units)
+        row |= (
+            jackknife_row("correlation_single", alone, "atanh", notes, why, units)
+            | jackknife_row("correlation_together", together, "atanh", notes, why, units)
+            | jackknife_row("correlation_change", together - alone, "none", notes, why, units)
+        )
         if labelled:
             row |= jackknife_row("correlation_labels", human, "atanh", notes, "the labels of a pair have none", units)
     return row

@@ -8,11 +8,9 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import ConfigError
-from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor
-from evalkit.stats.comparison.possible_floors import range_floor
-from evalkit.stats.comparison.sides import JudgmentsLike, Part, by_keys, judgments_of, parts_of, side_of
+from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor, range_floor
+from evalkit.stats.comparison.sides import JudgmentsLike, Part, Side, by_keys, judgments_of, parts_of, side_of
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
 from evalkit.tables.grouping import ClustersLike
@@ -83,11 +81,10 @@ def noise_floor(
     if samples is not None:
         check_whole_numbers("samples", samples)
     repeats = None if isinstance(judgments, pd.DataFrame) else getattr(judgments, "repeats", None)
-    clusters = clusters_for(judgments, clusters)
     rows = []
-    for part in _parts(judgments):
+    for side, part in _parts(judgments):
         k = samples or int(part.judgments["sample"].nunique())
-        floor = _floor(part, k, repeats, clusters)
+        floor = _floor(part, k, repeats, side.clusters if clusters is None else clusters)
         n_wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
         row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
         row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "source": floor.source}
@@ -101,7 +98,7 @@ def check_half_width(half_width: float) -> None:
         raise ConfigError(f"half_width must be a share above 0 and under .5 (0.03 is ±3 points), not {half_width!r}")
 
 
-def _parts(given: JudgmentsLike) -> list[Part]:
+def _parts(given: JudgmentsLike) -> list[tuple[Side, Part]]:
     """Every criterion and judge, and the jury of an evaluation of several judges."""
     if isinstance(given, pd.DataFrame):
         frame = judgments_of(given, "the table")
@@ -109,7 +106,7 @@ def _parts(given: JudgmentsLike) -> list[Part]:
     else:
         sides = [side_of(given, "the evaluation")]
     parts = [(side, part) for side in sides for part in parts_of(side).values()]
-    return [part for side, part in parts if part.head[2] != JURY or side.mode == "jury"]
+    return [(side, part) for side, part in parts if part.head[2] != JURY or side.mode == "jury"]
 
 
 def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: ClustersLike | None) -> Floor:

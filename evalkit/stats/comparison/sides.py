@@ -19,11 +19,11 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.label_values import HasJudgments
 from evalkit.stats.comparison.measured_floors import Decide
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import JURY
+from evalkit.stats.result_tables import JURY, clusters_for
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Floats, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Floats, refuse_doubles
 from evalkit.tables.schemas import JUDGMENT_KEY
 
 ROW = ["rubric", "criterion", "judge"]
@@ -49,6 +49,7 @@ class Side:
     mode: str
     bill: Bill
     keys: Keys
+    clusters: ClustersLike | None
 
 
 def judgments_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) -> pd.DataFrame:
@@ -59,8 +60,10 @@ def judgments_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = Non
 def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys]:
     judgments: Any = source if isinstance(source, (pd.DataFrame, pd.Series)) else getattr(source, "judgments", None)
     if judgments is None:
-        fact = f"{name} is not a judgments table and has no .judgments (got {schemas.kind_of(source)})"
-        raise InputError(f"{fact}; pass what judge, evaluate or sample_again returned")
+        raise InputError(
+            f"{name} is not a judgments table and has no .judgments (got {schemas.kind_of(source)}); pass what "
+            "judge, evaluate or sample_again returned"
+        )
     frame, keys = take_rows(judgments, "judgments", need=NEED, function=name, scale=scale)
     lacking = {name: None for name in ("key", "model", "weight") if name not in frame}
     return (frame.assign(**lacking) if lacking else frame), keys
@@ -94,8 +97,9 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
         versions = votes["rubric_version"].unique()
-        text = f"{name} mixes the versions {listed(versions)} of one rubric; pass the rows of one version"
-        raise InputError(text) from None
+        raise InputError(
+            f"{name} mixes the versions {listed(versions)} of one rubric; pass the rows of one version"
+        ) from None
     judges = judges_of(votes)
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
@@ -106,7 +110,9 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     used = judgments[[name for name in _USED if name in judgments]]
     bill = Bill(0.0, 1, 1) if finished is not None else Bill.of(judgments)  # of unknown price
     title_of_side = "finished scores" if finished is not None and judges == [JURY] else f"{mode} {title}"
-    return Side(used, votes, scores, rules, f"{rubrics}, {title_of_side}", mode, bill, keys)
+    return Side(
+        used, votes, scores, rules, f"{rubrics}, {title_of_side}", mode, bill, keys, clusters_for(votes, None, source)
+    )
 
 
 def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:

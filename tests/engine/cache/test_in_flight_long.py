@@ -36,7 +36,6 @@ def holder(folder: Path, *keys: bytes) -> subprocess.Popen[str]:
 
 
 def said(child: subprocess.Popen[str]) -> str:
-    assert child.stdout is not None
     return child.stdout.readline().strip()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import joblib
 import pytest
 from cache_setup import parts, ran, reply
+from in_threads import in_threads
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc, MemorizedResult
 
 from evalkit.core.judges import Judge
@@ -140,14 +141,6 @@ def test_an_argument_without_parts_is_refused(memory: ReplyMemory, asked: object
         Judged(memory).ask(asked)
     with pytest.raises(InputError, match="takes one argument, an object with KeyParts in \\.parts, got \\("):
         Judged(memory).ask(question(), question())
-
-
-@pytest.mark.parametrize("given", [None, 2, b"2", {"text": "2"}])
-def test_what_is_no_reply_is_refused(memory: ReplyMemory, given: object) -> None:
-    ask = memory.cache(lambda asked: given)
-    with pytest.raises(InputError, match="must return a Reply or its text, got"):
-        ask(question())
-    assert memory.store.stats()["n_replies"] == 0
 
 
 def test_a_text_becomes_a_reply_with_its_time(memory: ReplyMemory) -> None:
@@ -357,33 +350,7 @@ def test_editing_or_moving_the_function_pays_nothing_again(tmp_path: Path) -> No
         assert paid.read_text() == "x" * 10  # in the first round alone
 
 
-def test_a_function_redefined_in_a_notebook_pays_nothing_again(memory: ReplyMemory) -> None:
-    n_calls = 0
-    for comment in ("# a", "# b", "# b\n    # c"):
-        cell = f"def ask(asked):\n    {comment}\n    count()\n    return '2'\n"
-
-        def count() -> None:
-            nonlocal n_calls
-            n_calls += 1
-
-        namespace: dict[str, Any] = {"count": count, "__name__": "__main__"}
-        exec(compile(cell, "<ipython-input>", "exec"), namespace)
-        assert memory.cache(namespace["ask"])(question()).text == "2"
-    assert n_calls == 1
-
-
 # --- one call at a time
-
-
-def test_a_hundred_identical_awaits_are_one_call(memory: ReplyMemory) -> None:
-    judged = Judged(memory)
-
-    async def main() -> list[Reply]:
-        return await asyncio.gather(*(judged.aask(question()) for _ in range(100)))
-
-    assert {given.text for given in asyncio.run(main())} == {"reply 1"}
-    assert judged.n_calls == 1
-    assert memory.store.counters.as_dict()["stored"] == 1
 
 
 def test_samples_are_never_joined(memory: ReplyMemory) -> None:
@@ -407,29 +374,13 @@ def test_functions_and_memories_share_one_call(folder: Path) -> None:
 
 def test_loops_in_threads_share_one_call(memory: ReplyMemory) -> None:
     judged = Judged(memory)
-    given: list[Reply] = []
-    start = threading.Barrier(8)
-
-    def run() -> None:
-        async def main() -> None:
-            start.wait()
-            given.append(await judged.aask(question()))
-
-        asyncio.run(main())
-
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    given = in_threads(*[lambda: asyncio.run(judged.aask(question()))] * 8)
     assert [one.text for one in given] == ["reply 1"] * 8
     assert judged.n_calls == 1
 
 
 def test_threads_share_one_call(memory: ReplyMemory) -> None:
     n_calls = 0
-    given: list[Reply] = []
-    start = threading.Barrier(8)
 
     @memory.cache
     def ask(asked: Question) -> str:
@@ -438,15 +389,7 @@ def test_threads_share_one_call(memory: ReplyMemory) -> None:
         time.sleep(0.05)
         return f"reply {n_calls}"
 
-    def run() -> None:
-        start.wait()
-        given.append(ask(question()))
-
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    given = in_threads(*[lambda: ask(question())] * 8)
     assert [one.text for one in given] == ["reply 1"] * 8
     assert n_calls == 1
 

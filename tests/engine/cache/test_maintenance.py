@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from cache_setup import BOTH, in_a_file, opened, parts, ran, reply, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_threads import in_threads
 
 from evalkit.cli import main
 from evalkit.core.prompts_and_replies import Reply
@@ -526,17 +525,14 @@ def test_prune_needs_a_condition_and_a_new_file(store: ReplyStore, tmp_path: Pat
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
     """What the calls gave, each in a thread of its own; a CacheError as its text."""
-    start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:
-        start.wait(300)
         try:
             return call()
         except CacheError as problem:
             return str(problem)
 
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(run, calls))
+    return in_threads(*(partial(run, call) for call in calls))
 
 
 def test_two_prunes_at_once_into_one_file_lose_nothing(store: ReplyStore, other: ReplyStore, tmp_path: Path) -> None:

@@ -252,138 +252,31 @@ def test_without_a_step_or_leave_to_write_an_older_store_is_an_error(
     assert path.read_bytes() == before
 
 
-OLD_TABLES = """
-CREATE TABLE calls (call_id INTEGER PRIMARY KEY, parts TEXT NOT NULL UNIQUE);
-CREATE TABLE replies (
-    key BLOB NOT NULL CHECK (length(key) = 32),
-    generation INTEGER NOT NULL CHECK (generation >= 0),
-    call_id INTEGER NOT NULL REFERENCES calls,
-    input_hash BLOB NOT NULL CHECK (length(input_hash) = 32),
-    "order" TEXT,
-    sample INTEGER NOT NULL CHECK (sample >= 0),
-    content_key BLOB NOT NULL CHECK (length(content_key) = 32),
-    created REAL NOT NULL,
-    source TEXT NOT NULL CHECK (source IN ('live', 'recorded')),
-    cost_usd REAL,
-    promoted_from BLOB CHECK (length(promoted_from) = 32),
-    value BLOB NOT NULL,
-    PRIMARY KEY (key, generation)
-);
-CREATE INDEX replies_content ON replies (content_key);
-CREATE TABLE facts (
-    service TEXT NOT NULL, model TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, learned_at REAL NOT NULL,
-    PRIMARY KEY (service, model, name)
-) WITHOUT ROWID;
+NEXT = """
+import os, signal, sys
+from evalkit.engine.cache import ReplyStore, sqlite_schema
+def step(connection):
+    connection.execute("UPDATE replies SET cost_usd = 0.5")
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+sqlite_schema.SCHEMA = 4
+sqlite_schema.MIGRATIONS[3] = step
+print(ReplyStore.open(sys.argv[1]).stats()["n_replies"])
 """
-"""What the first evalkit created."""
-LOG = """
-CREATE TABLE evaluations (
-    evaluation TEXT PRIMARY KEY CHECK (length(evaluation) = 64),
-    created REAL NOT NULL, summary TEXT NOT NULL, settings TEXT NOT NULL
-);
-"""
-"""What it created in addition from schema 2 on."""
-
-
-def older(path: Path, number: int) -> None:
-    """Make a store as an earlier evalkit wrote it, with the same replies."""
-    new = path.with_name("new.sqlite")
-    path.rename(new)
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        connection.executescript(OLD_TABLES + (LOG if number == 2 else ""))
-        connection.execute("ATTACH ? AS new", (str(new),))
-        connection.execute("INSERT INTO calls SELECT * FROM new.calls")
-        connection.execute("INSERT INTO replies SELECT * FROM new.replies")
-        connection.commit()
-        connection.execute("DETACH new")
-        connection.execute(f"PRAGMA user_version = {number}")
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
-    new.unlink()
-
-
-def shape(path: Path) -> set[tuple[str, str]]:
-    """The tables and indexes of a file, without regard to spaces."""
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
-    return {(name, " ".join(sql.split()).replace("( ", "(").replace(" )", ")")) for name, sql in rows}
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_migrated_store_has_the_tables_of_a_new_one(folder: Path, number: int) -> None:
-    path = filled(folder)
-    new = shape(path)
-    older(path, number)
-    assert shape(path) != new
-    store = ReplyStore.open(folder)
-    assert len(store.get_many([parts(number).key for number in range(300)])) == 300
-    store.put(parts(300), reply()).result()
-    store.close()
-    assert schema.check_file(path) == 3
-    assert shape(path) == new
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE replies SET source = 'batch'")
-        with pytest.raises(sqlite3.IntegrityError):
-            connection.execute("UPDATE replies SET source = 'other'")
-    connection.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
 def test_a_migration_that_is_killed_in_the_middle_changes_nothing(folder: Path) -> None:
     path = filled(folder)
-    older(path, 2)
-    before = shape(path)
-    code = """
-import os, signal, sys
-from evalkit.engine.cache import ReplyStore, sqlite_schema
-step = sqlite_schema.MIGRATIONS[2]
-def killed(connection):
-    step(connection)
-    os.kill(os.getpid(), signal.SIGKILL)
-sqlite_schema.MIGRATIONS[2] = killed
-ReplyStore.open(sys.argv[1])
-"""
-    child = python(code, folder)
+    child = python(NEXT, folder, "killed")
     child.communicate(timeout=300)
     assert child.returncode == -9
-    assert shape(path) == before
-    processes = [python("import sys; from evalkit.engine.cache import ReplyStore; store = ReplyStore.open(sys.argv[1]);"
-                        "print(store.stats()['n_replies'])", folder) for _ in range(4)]  # fmt: skip
-    assert [process.communicate(timeout=300) for process in processes] == [("300\n", "")] * 4
-    assert schema.check_file(path) == 3
-
-
-def test_a_store_without_a_log_of_evaluations_gets_one(folder: Path) -> None:
-    path = filled(folder)
-    older(path, 1)
-    store = ReplyStore.open(folder)
-    assert len(store.get_many([parts(number).key for number in range(300)])) == 300
-    assert store.evaluations() == []
-    store.log_evaluation("a" * 64, 5.0, "{}", "{}").result()
-    assert store.evaluations("aa") == [("a" * 64, 5.0, "{}", "{}")]
-    store.close()
-    assert schema.check_file(path) == 3
-    assert schema.check_file(folder / "replies.schema1.sqlite") == 1
-
-
-def test_a_store_without_a_log_of_evaluations_is_read_as_it_is_where_it_cannot_be_written(folder: Path) -> None:
-    path = filled(folder)
-    older(path, 1)
-    before = path.read_bytes()
-    store = ReplyStore.open(folder, read_only=True)
-    assert len(store.get_many([parts(number).key for number in range(300)])) == 300
-    assert store.evaluations() == []
-    store.close()
-    assert path.read_bytes() == before
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE facts")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert connection.execute("SELECT count(*), count(cost_usd) FROM replies").fetchone() == (300, 0)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
-    with pytest.raises(CacheError, match="lacks the table 'facts'"):
-        ReplyStore(folder, read_only=True).get_many([b"x" * 32])
+    processes = [python(NEXT, folder, "") for _ in range(4)]
+    assert [process.communicate(timeout=300) for process in processes] == [("300\n", "")] * 4
 
 
 # --- read-only

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ import psycopg
 import pytest
 from cache_setup import parts, reply
 from postgres import fresh_database
-from servers import Listener
+from servers import JudgeServer, Listener, judge_server
 
 import evalkit as ek
 from evalkit.engine.cache import ReplyStore, database_protocol, postgres
@@ -62,7 +61,7 @@ ROLES: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_a_role_that_cannot_write_pays_nothing(address: str, name: str, judge_server: Any) -> None:
+def test_a_role_that_cannot_write_pays_nothing(address: str, name: str, server: JudgeServer) -> None:
     statements, said = ROLES[name]
     theirs = role(address, f"evalkit_{name}", *statements)
     store = ServerStore(theirs, read_only=False)
@@ -70,8 +69,8 @@ def test_a_role_that_cannot_write_pays_nothing(address: str, name: str, judge_se
         with pytest.raises(CacheError, match=said):
             store.check_writable()
     with pytest.raises(CacheError, match=said):
-        judged(judge_server, theirs)
-    assert judge_server.n_requests == 0
+        judged(server, theirs)
+    assert len(server.seen) == 0
     store.close()
     ReplyStore.open(theirs).close()
     with psycopg.connect(address, autocommit=True) as admin:
@@ -95,41 +94,16 @@ def test_a_role_that_can_write_leaves_no_trace_of_the_trial(address: str) -> Non
         admin.execute("DROP ROLE evalkit_writes")
 
 
+GOOD = {"content": '{"explanation": "x", "score": 1}'}
+
+
 @pytest.fixture
-def judge_server() -> Iterator[Any]:
-    with Counted() as server:
-        yield server
+def server() -> Iterator[JudgeServer]:
+    with judge_server(always=GOOD) as running:
+        yield running
 
 
-class Counted(Listener):
-    """A bare server on loopback that answers each request after a while, and counts them."""
-
-    BODY = (b'{"model": "m", "usage": {"prompt_tokens": 1, "completion_tokens": 1}, "choices": [{"index": 0, '
-            b'"finish_reason": "stop", "message": {"role": "assistant", "content": "{\\"explanation\\": \\"x\\", '
-            b'\\"score\\": 1}"}}]}')  # fmt: skip
-
-    def __init__(self, wait_s: float = 0.0) -> None:
-        self.n_requests, self._wait_s = 0, wait_s
-        super().__init__()
-        self.url += "/v1"
-
-    def serve(self, connection: socket.socket) -> None:
-        # A client that is killed resets its connections.
-        with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as lines:
-            while line := lines.readline():
-                length = 0
-                while line.strip():
-                    if line.lower().startswith(b"content-length:"):
-                        length = int(line.split(b":")[1])
-                    line = lines.readline()
-                lines.read(length)
-                self.n_requests += 1
-                time.sleep(self._wait_s)
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(self.BODY)}\r\n\r\n"
-                connection.sendall(head.encode() + self.BODY)
-
-
-def judged(server: Any, cache: Any, items: Any = ITEMS, **options: Any) -> Any:
+def judged(server: JudgeServer, cache: Any, items: Any = ITEMS, **options: Any) -> Any:
     judge = ek.Judge("openai", "m", base_url=server.url, timeout_s=20)
     return ek.judge(items, "correctness", judge, samples=1, cache=cache, progress=False, **options)
 
@@ -149,20 +123,20 @@ print(table["score"].notna().sum())
 @pytest.mark.parametrize("limit", [80, 128])
 def test_few_file_handles_lose_nothing(tmp_path: Path, limit: int) -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > limit
-    with Counted(0.2) as server:
+    with judge_server(always=GOOD | {"delay": 0.2}) as server:
         words = [sys.executable, "-c", FEW_FILES, str(Path.cwd()), server.url, str(tmp_path), str(limit)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-        assert (done.stdout.strip(), server.n_requests) == ("150", 150), done.stderr[-500:]
+        assert (done.stdout.strip(), len(server.seen)) == ("150", 150), done.stderr[-500:]
 
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_without_a_thread_for_the_writer_nothing_is_paid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool, judge_server: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool, server: JudgeServer
 ) -> None:
     if cached:
-        judged(judge_server, tmp_path, ITEMS[:1])
+        judged(server, tmp_path, ITEMS[:1])
         ReplyStore.open(tmp_path).close()
-    n_paid, start = judge_server.n_requests, threading.Thread.start
+    n_paid, start = len(server.seen), threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
         if thread.name == "evalkit-cache-writer":
@@ -173,9 +147,9 @@ def test_without_a_thread_for_the_writer_nothing_is_paid(
         patch.setattr(threading.Thread, "start", refuse)
         for _ in range(2):
             with pytest.raises(CacheError, match=r"cannot be started .*raise the limit of processes"):
-                judged(judge_server, tmp_path)
-    assert judge_server.n_requests == n_paid
-    assert judged(judge_server, tmp_path)["score"].notna().all()
+                judged(server, tmp_path)
+    assert len(server.seen) == n_paid
+    assert judged(server, tmp_path)["score"].notna().all()
 
 
 class Proxy(Listener):
@@ -233,7 +207,6 @@ def test_a_slow_answer_is_no_partition(address: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(postgres, "_SILENT_S", 0.2)
     store = ServerStore(address, read_only=False)
     with store.database.reading() as connection:
-        assert connection is not None
         assert connection.execute("SELECT 5 FROM pg_sleep(1)").fetchone() == (5,)
     store.close()
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_threads import in_threads
 from judge_requests import request_of, submit
 from servers import JudgeServer, judge_server
 
@@ -93,10 +89,8 @@ def test_no_more_than_so_many_are_in_flight_whatever_the_judges(
         {"status": 429, "headers": {"Retry-After": "0.05"}},
         {"status": 429},
         {"status": 500},
-        {"status": 503},
         {"reset": True},
         {"body": b'{"choices": [{"message": {"cont'},
-        {"body": b"<html>bad gateway</html>"},
         {"body": b""},
         {"body": {"error": {"code": 502, "message": "upstream"}}},
         {"body": {"choices": []}},
@@ -131,7 +125,6 @@ def test_patience_ends_after_the_retries(
         fetch([request_of(judge_at(server, timeout_s=patience), 7)], store, Options(retries=2), on_progress=seen.append)
     )
     assert outcome.value is None
-    assert outcome.failure is not None
     assert (outcome.failure.reason, outcome.failure.maybe_paid) == (reason, maybe_paid)
     assert len(server.seen) == 3
     assert seen[-1].maybe_paid == maybe_paid
@@ -164,7 +157,6 @@ def test_a_wait_beyond_reason_is_a_failure_that_says_so(
 ) -> None:
     server.always = {"status": 429, "headers": {"Retry-After": wait}}
     outcome = one(fetch([request_of(judge_at(server), 7)], store))
-    assert outcome.failure is not None
     assert outcome.failure.reason == "rate_limited"
     assert f"(the server asks to wait {words}" in outcome.failure.detail
     assert len(server.seen) == 1
@@ -177,11 +169,8 @@ HOURS = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "7h"}
     "step",
     [
         {"headers": HOURS},
-        {"headers": {"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "25200"}},
         {"body": {"error": {"message": "daily", "code": 429, "metadata": {"headers": HOURS}}}},
         {"body": {"error": {"message": "Tokens per day: Limit 100, Used 100. Please try again in 6h59m60s."}}},
-        {"body": {"error": {"message": "slow down", "details": [{"retryDelay": "25200s"}]}}},
-        {"headers": {"retry-after": "7 hours"}},
     ],
 )
 def test_a_limit_that_ends_in_hours_stops_the_judge_at_its_first_answer(
@@ -198,12 +187,7 @@ def test_a_limit_that_ends_in_hours_stops_the_judge_at_its_first_answer(
 
 @pytest.mark.parametrize(
     "headers",
-    [
-        {"x-ratelimit-reset": "25200"},
-        {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "7h"},
-        {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-tokens": "7h"},
-        {**HOURS, "retry-after-ms": "5"},
-    ],
+    [{"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-tokens": "7h"}, {**HOURS, "retry-after-ms": "5"}],
 )
 def test_a_reset_in_hours_of_a_limit_with_something_left_is_no_wait(
     server: JudgeServer, store: ReplyStore, headers: dict[str, str]
@@ -217,12 +201,9 @@ def test_a_reset_in_hours_of_a_limit_with_something_left_is_no_wait(
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        ({"content": ""}, {"text": "", "finish_reason": "stop"}),
         ({"content": None}, {"text": None, "finish_reason": "stop"}),
         ({"content": "so far", "finish_reason": "length"}, {"text": "so far", "finish_reason": "length"}),
         ({"content": None, "refusal": "I won't."}, {"text": None, "refusal": "I won't."}),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, {"text": "ab"}),
-        ({"content": [{"type": "reasoning", "text": "2?"}, {"type": "text", "text": "1"}]}, {"text": "1"}),
         ({"content": "\ud800 Ж"}, {"text": "? Ж"}),  # a lone surrogate was paid for, and cannot be stored
     ],
 )
@@ -231,21 +212,9 @@ def test_a_reply_that_reached_us_is_kept_and_never_asked_again(
 ) -> None:
     server.always = step
     outcome = one(fetch([request_of(judge_at(server), 7)], store))
-    assert outcome.value is not None
     stored = json.loads(outcome.value)
     assert {name: stored.get(name) for name in expected} == expected
     assert len(server.seen) == 1
-
-
-def test_client_errors_are_not_tried_again_and_stop_nobody_else(server: JudgeServer, store: ReplyStore) -> None:
-    server.script = deque(
-        [{"status": 400, "body": {"error": {"message": "context length exceeded", "code": "context_length_exceeded"}}}]
-    )
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(3)], store, Options(concurrency=1))
-    assert reasons(outcomes) == ["too_long", None, None]
-    assert outcomes[0].failure is not None
-    assert "context length exceeded" in outcomes[0].failure.detail
-    assert len(server.seen) == 3
 
 
 @pytest.mark.parametrize(
@@ -266,7 +235,6 @@ def test_a_judge_that_cannot_answer_is_down_and_the_others_go_on(
     assert reasons(outcomes[::2]) == ["judge_down"] * 20
     assert texts(outcomes[1::2]) == [str(item) for item in range(20)]
     assert len(server.seen) <= 2  # those that were in flight together
-    assert outcomes[0].failure is not None
     assert words in outcomes[0].failure.detail
 
 
@@ -285,17 +253,7 @@ def test_three_prompts_that_fail_alike_close_a_judge(
     outcomes = fetch([request_of(judge_at(server), item) for item in range(20)], store, Options(concurrency=2))
     assert reasons(outcomes) == ["server_error"] * 2 + ["judge_down"] * 18
     assert len(server.seen) <= 4  # three, and the one in flight beside the third
-    assert outcomes[0].failure is not None
     assert words in outcomes[0].failure.detail
-
-
-def test_eight_failures_in_a_row_before_any_answer_close_a_judge(server: JudgeServer, store: ReplyStore) -> None:
-    server.always = {"reset": True}
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(30)], store, Options(concurrency=1))
-    assert reasons(outcomes) == ["judge_down"] * 30
-    assert len(server.seen) == 8
-    assert outcomes[29].failure is not None
-    assert "8 failures in a row" in outcomes[29].failure.detail
 
 
 def test_one_answer_keeps_a_judge_open(server: JudgeServer, store: ReplyStore) -> None:
@@ -311,7 +269,6 @@ def test_nobody_listening_closes_the_judge_and_may_not_have_been_paid(store: Rep
     seen: list[Progress] = []
     outcomes = fetch([request_of(judge, item) for item in range(20)], store, on_progress=seen.append)
     assert reasons(outcomes) == ["judge_down"] * 20
-    assert outcomes[0].failure is not None
     assert "no connection to http://127.0.0.1:9" in outcomes[0].failure.detail
     assert seen[-1].maybe_paid == 0
 
@@ -382,34 +339,6 @@ def test_a_refused_parameter_is_learnt_once_and_costs_no_retry(
         again = fetch([request_of(judge, 9, form=form)], store)  # and it is remembered, without a warning
         assert texts(again) == ["9"]
         assert len(server.seen) == n_seen + 1
-
-
-def test_a_model_that_refuses_n_is_asked_singly(store: ReplyStore) -> None:
-    with judge_server(refuses=("n",)) as server:
-        with pytest.warns(EvalkitWarning, match="refuses the parameter n"):
-            outcomes = fetch([request_of(judge_at(server, "single"), 7, (0, 1, 2))], store, Options(retries=0))
-        assert texts(outcomes) == ["7"] * 3
-        assert len(server.paid) == 3
-
-
-def test_all_four_at_once(store: ReplyStore) -> None:
-    refused = ("temperature", "max_tokens", "response_format", "n")
-    with judge_server(refuses=refused) as server:
-        with pytest.warns(EvalkitWarning) as told:
-            outcomes = fetch([request_of(judge_at(server, "none"), 7, (0, 1), form="json")], store, Options(retries=0))
-        assert texts(outcomes) == ["7", "7"]
-        assert len(told) == 4
-        assert not set(refused) & set(server.seen[-1].body)
-
-
-def test_a_value_out_of_range_is_no_refusal_of_the_parameter(server: JudgeServer, store: ReplyStore) -> None:
-    """Dropping max_tokens here would lift the bound on the bill."""
-    server.always = {
-        "status": 400,
-        "body": {"error": {"message": "max_tokens is too large: 512", "param": "max_tokens"}},
-    }
-    assert reasons(fetch([request_of(judge_at(server), 7)], store)) == ["server_error"]
-    assert len(server.seen) == 1
 
 
 # -- budget
@@ -506,21 +435,6 @@ def test_a_budget_needs_a_price_and_a_bound_before_any_call(server: JudgeServer,
     assert server.seen == []
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"concurrency": 0}, {"retries": -1}, {"max_calls": -1}, {"budget_usd": float("nan")}, {"requests_per_minute": 0}],
-)
-def test_limits_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        Options(**wrong)
-
-
-def test_requests_keep_the_pace(server: JudgeServer, store: ReplyStore) -> None:
-    started = time.monotonic()
-    fetch([request_of(judge_at(server, "paced"), item) for item in range(5)], store, Options(requests_per_minute=1200))
-    assert time.monotonic() - started >= 4 * 60 / 1200  # a lower bound: four gaps of 50 ms
-
-
 # -- single flight, threads, loops
 
 
@@ -531,14 +445,8 @@ def test_threads_that_want_the_same_pay_once(
     caplog.set_level(logging.INFO, "evalkit")
     server.always = {"delay": 0.1}
     judge = judge_at(server)
-    with ThreadPoolExecutor(4) as pool:
-        ready = threading.Barrier(4)
-
-        def ask() -> list[Outcome]:
-            ready.wait(300)
-            return fetch([request_of(judge, item, (0, 1)) for item in range(20)], store)
-
-        results = [future.result(300) for future in [pool.submit(ask) for _ in range(4)]]
+    requests = [request_of(judge, item, (0, 1)) for item in range(20)]
+    results = in_threads(*[lambda: fetch(requests, store)] * 4)
     alike = [[replace(outcome, joined=False) for outcome in result] for result in results]
     assert all(result == alike[0] for result in alike)
     assert sum(not outcome.joined for result in results for outcome in result) == 40
@@ -553,12 +461,6 @@ def test_threads_that_want_the_same_pay_once(
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(20)}
 
 
-def test_equal_items_of_one_run_share_a_reply(server: JudgeServer, store: ReplyStore) -> None:
-    outcomes = fetch([request_of(judge_at(server), 7) for _ in range(3)], store)
-    assert texts(outcomes) == ["7"] * 3
-    assert len(server.paid) == 1
-
-
 def test_a_joiner_is_not_bound_by_another_runs_budget(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"delay": 0.2}
     judge = judge_at(server)
@@ -569,17 +471,6 @@ def test_a_joiner_is_not_bound_by_another_runs_budget(server: JudgeServer, store
     assert texts(rich) == ["0", "1"]
     assert sorted(map(str, reasons(poor.result(300)))) == ["None", "budget"]
     assert Counter(server.paid) == {"ITEM-0": 1, "ITEM-1": 1}
-
-
-def test_inside_a_running_loop(server: JudgeServer, store: ReplyStore) -> None:
-    judge = judge_at(server)
-
-    async def cell() -> tuple[list[Outcome], list[Outcome]]:
-        return fetch([request_of(judge, 1)], store), await afetch([request_of(judge, 2)], store)
-
-    first, second = asyncio.run(cell())
-    assert texts(first + second) == ["1", "2"]
-    assert texts(asyncio.run(afetch([request_of(judge, 3)], store))) == ["3"]  # another loop, the same connections
 
 
 def test_a_call_from_the_loop_thread_is_an_error_not_a_deadlock(store: ReplyStore) -> None:
@@ -669,87 +560,6 @@ def test_a_stopped_run_does_not_take_a_shared_call_from_others(server: JudgeServ
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(6)}
 
 
-CTRL_C = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from judge_requests import request_of
-from evalkit.engine.cache.store import ReplyStore
-from evalkit.core.settings import Options
-from evalkit.engine.calls.event_loop import fetch
-from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply
-judge = Judge("openai", "m", base_url=sys.argv[1])
-store = ReplyStore.open(Path(sys.argv[2]))
-try:
-    fetch([request_of(judge, item) for item in range(500)], store, Options(concurrency=4))
-except KeyboardInterrupt:
-    print("interrupted", flush=True)
-    sys.exit(7)
-"""
-
-
-def child_environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-
-
-def test_ctrl_c_loses_nothing_that_was_paid(tmp_path: Path) -> None:
-    with judge_server(always={"delay": 0.1}) as server:
-        child = subprocess.Popen(
-            [sys.executable, "-c", CTRL_C, server.url, str(tmp_path)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=child_environment(),
-        )  # fmt: skip
-        deadline = time.monotonic() + 300
-        while len(server.seen) < 12 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=300)
-    assert (child.returncode, out.strip()) == (7, "interrupted"), err
-    paid = set(server.paid)
-    assert 12 <= len(paid) < 500
-    store = ReplyStore.open(tmp_path)
-    judge = Judge("openai", "m", base_url=server.url)
-    items = {f"ITEM-{item}": request_of(judge, item).parts.key for item in range(500)}
-    stored = store.get_many(list(items.values()))
-    assert {item for item, key in items.items() if key in stored} == paid
-    assert "never retrieved" not in err
-    assert "was destroyed" not in err
-    store.close()
-
-
-FORK = """
-import os, sys
-from dataclasses import replace
-from pathlib import Path
-from judge_requests import request_of
-from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls.event_loop import fetch
-from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply
-judge = Judge("openai", "m", base_url=sys.argv[1])
-store = ReplyStore.open(Path(sys.argv[2]))
-ask = lambda items: [o.value is not None for o in fetch([request_of(judge, item) for item in items], store)]
-assert all(ask(range(5)))
-child = os.fork()
-if child == 0:
-    assert all(ask(range(5, 10)))
-    sys.exit(0)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert all(ask(range(10, 15)))  # the parent's connections and selector were left alone
-print("both")
-"""
-
-
-def test_a_forked_child_starts_afresh(tmp_path: Path) -> None:
-    with judge_server() as server:
-        done = subprocess.run(
-            [sys.executable, "-c", FORK, server.url, str(tmp_path)],
-            capture_output=True, text=True, timeout=300, env=child_environment(), check=False,
-        )  # fmt: skip
-    assert done.stdout.strip() == "both", done.stderr
-    assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(15)}
-
-
 # -- the store
 
 
@@ -809,9 +619,7 @@ def test_the_key_goes_where_it_is_named_for_and_nowhere_else(
     assert server.seen[-1].headers["Authorization"] == "Bearer sk-next"
 
 
-@pytest.mark.parametrize(
-    "step", [{"status": 401}, {"status": 400}, {"status": 500}, {"reset": True}, {"hang": 9}, {"body": KEY.encode()}]
-)
+@pytest.mark.parametrize("step", [{"status": 401}, {"status": 500}, {"reset": True}, {"body": KEY.encode()}])
 def test_the_key_is_in_no_message_log_or_row(
     server: JudgeServer,
     store: ReplyStore,
@@ -823,11 +631,10 @@ def test_the_key_is_in_no_message_log_or_row(
     if "status" in step:  # a server that echoes the key
         step = step | {"body": {"error": {"message": f"bad key {KEY}, Bearer {KEY}"}}}
     server.always = step
-    judge = judge_at(server, api_key_env="MY_KEY", timeout_s=0.3 if "hang" in step else 300)
+    judge = judge_at(server, api_key_env="MY_KEY", timeout_s=300)
     with caplog.at_level(logging.DEBUG):
         outcome = one(fetch([request_of(judge, 7)], store, Options(retries=1)))
     assert server.seen[0].headers["Authorization"] == f"Bearer {KEY}"  # it was really sent
-    assert outcome.failure is not None
     assert outcome.failure.detail
     assert KEY not in repr(outcome)
     assert KEY not in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -61,8 +62,15 @@ def test_which_addresses_are_private(hosts: tuple[str, ...], private: bool) -> N
     assert {host: is_private(f"http://{host}/v1") for host in hosts} == dict.fromkeys(hosts, private)
 
 
-def test_concurrency_is_none_or_a_whole_number_from_one() -> None:
+WRONG: dict[str, tuple[Any, ...]] = {
+    "concurrency": (0, -1, 2.5, "8"), "retries": (-1, 1.5), "max_calls": (-1,), "budget_usd": (math.nan,),
+    "requests_per_minute": (0,),
+}  # fmt: skip
+
+
+def test_limits_out_of_range_are_refused() -> None:
     assert Options().concurrency is None
-    for wrong in (0, -1, 2.5, "8"):
-        with pytest.raises(ConfigError, match="concurrency"):
-            Options(concurrency=wrong)  # type: ignore[arg-type]
+    for name, values in WRONG.items():
+        for wrong in values:
+            with pytest.raises(ConfigError, match=f"{name}.*must be a"):
+                Options(**{name: wrong})

@@ -52,7 +52,6 @@ def test_a_certificate_is_trusted_when_the_environment_says_so(
     with judge_server(tls=certificate) as server:
         judge = Judge("openai", "m", base_url=server.url, timeout_s=10)
         failure = one(judge, store).failure
-        assert failure is not None
         assert "CERTIFICATE_VERIFY_FAILED" in failure.detail
         assert "SSL_CERT_FILE" in failure.detail
         assert (failure.maybe_paid, server.seen) == (0, [])
@@ -135,7 +134,6 @@ def test_a_proxy_that_is_not_there_is_named_without_its_password(
     monkeypatch.setenv("http_proxy", "http://someone:pass-to-proxy@127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
     failure = one(Judge("openai", "m", base_url="http://judge.invalid/v1", timeout_s=5), store).failure
-    assert failure is not None
     assert "by the proxy http://127.0.0.1:9" in failure.detail
     assert "pass-to-proxy" not in failure.detail
 
@@ -169,7 +167,6 @@ def test_the_password_of_a_proxy_is_never_shown(store: ReplyStore, monkeypatch: 
 def test_certificates_that_are_not_there_are_named(store: ReplyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "no-such-file.pem")
     failure = one(Judge("openai", "m", base_url="https://127.0.0.1:9/v1", timeout_s=5), store).failure
-    assert failure is not None
     assert failure.reason == "judge_down"
     assert "names 'no-such-file.pem', which cannot be used" in failure.detail
 

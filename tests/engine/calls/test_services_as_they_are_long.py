@@ -507,18 +507,3 @@ def test_headers_come_from_a_variable_and_nowhere_else(tmp_path: Path, monkeypat
                 ek.judge(items(1), "correctness", own, samples=1, cache=tmp_path, progress=False)
     with pytest.raises(ConfigError, match="takes no headers_env"):
         ek.Judge("fake", "strict", headers_env="GATEWAY_HEADERS")
-
-
-@pytest.mark.parametrize("words", ["Invalid n value (currently only n = 1 is supported)", "one at a time, please"])
-def test_doctor_tells_a_server_that_refuses_from_one_that_does_not_answer(words: str) -> None:
-    with judge_server(faults=refuses("n", words)) as server:
-        report = ek.engine.check_server(judge_of(server))
-    assert (report.answers, report.n, report.json_schema) == (True, "refused", "ignored")
-    assert "n" in report.refused
-    with judge_server(faults=refuses("response_format", words)) as server:
-        report = ek.engine.check_server(judge_of(server))
-    assert (report.answers, report.n, report.json_schema) == (True, "works", "refused")
-    with judge_server(always=error(400, "this model is gone")) as server:
-        report = ek.engine.check_server(judge_of(server))
-    assert (report.answers, report.n, report.refused) == (False, "failed", [])
-    assert "this model is gone" in report.problems[-1]

@@ -7,13 +7,13 @@ import functools
 import pickle
 import re
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from cache_setup import BOTH, opened
+from in_threads import in_threads
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
@@ -274,20 +274,13 @@ def test_an_edit_of_the_function_drops_nothing(memory: ek.engine.Memory) -> None
 
 def test_threads_and_tasks_pay_once(memory: ek.engine.Memory) -> None:
     asked: list[str] = []
-    started = threading.Event()
 
     @memory.cache
     def ask(judge, prompt):
         asked.append("threads")
-        started.wait(5)
         return "2"
 
-    threads = [threading.Thread(target=ask, args=(JUDGE, PROMPT)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    started.set()
-    for thread in threads:
-        thread.join()
+    assert in_threads(*[lambda: ask(JUDGE, PROMPT)] * 8) == ["2"] * 8
     assert asked == ["threads"]
 
     class Judging:
@@ -302,20 +295,6 @@ def test_threads_and_tasks_pay_once(memory: ek.engine.Memory) -> None:
 
     assert asyncio.run(main()) == ["1"] * 4
     assert asked == ["threads", "tasks", "tasks"]
-
-
-def test_values_that_older_versions_stored_stay_in_the_file_unread(store: ReplyStore, tmp_path: Path) -> None:
-    value = "values of functions", "module.ask", "f" * 64, '{"value": 1, "seconds": 1.0}', 1.0
-    with store.database.writer() as connection, store.database.transaction(connection):
-        connection.execute("INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?)", value)
-    memory = ek.memory(store.cache)
-    ask = memory.cache(lambda judge, prompt: "2")
-    assert (ask(JUDGE, PROMPT), ask(JUDGE, PROMPT)) == ("2", "2")
-    store.export(tmp_path / "replies.jsonl")
-    (elsewhere := ReplyStore.open(tmp_path / "elsewhere")).import_(tmp_path / "replies.jsonl")
-    assert (elsewhere.stats()["n_replies"], elsewhere.facts(*value[:2])) == (1, {})
-    memory.clear(confirm="delete 1 replies")
-    assert store.facts(*value[:2]) == {value[2]: {"value": 1, "seconds": 1.0}}
 
 
 @pytest.mark.long

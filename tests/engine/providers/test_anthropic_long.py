@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import judge_requests
 import pytest
 from judge_requests import SCHEMA, request_of
 from servers import judge_server
@@ -37,11 +38,8 @@ def judge_at(url: str, **options: Any) -> Judge:
     return Judge("anthropic", "m", base_url=url, **({"timeout_s": 10} | options))
 
 
-def ask(judge: Judge, **options: Any) -> list[Reply]:
-    async def work() -> list[Reply]:
-        return await connect(judge).ask(request_of(judge, 7, form="json"), 1, **options)
-
-    return LoopThread.get().submit(work()).result(300)
+def ask(judge: Judge) -> list[Reply]:
+    return judge_requests.ask(request_of(judge, 7, form="json"))
 
 
 def body_of(judge: Judge, adapt: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def test_a_message_is_sent_with_schema_parameters_and_system_apart() -> None:
         request = request_of(judge, 7, form="json")
         prompt = replace(request.prompt, messages=(Message("system", "be fair"), *request.prompt.messages))
         request.source = prompt
-        (reply,) = LoopThread.get().submit(_asked(judge, request)).result(300)
+        (reply,) = judge_requests.ask(request)
     (seen,) = server.seen
     headers = {name.lower(): value for name, value in seen.headers.items()}
     assert seen.path == "/v1/messages"
@@ -98,10 +96,6 @@ def test_a_message_is_sent_with_schema_parameters_and_system_apart() -> None:
     assert (reply.text, reply.finish_reason, reply.model) == ("7", "stop", "m-2026")
     assert (reply.prompt_tokens, reply.completion_tokens, reply.sent) == (100, 11, None)
     assert reply.cost_usd == pytest.approx(210e-6)
-
-
-async def _asked(judge: Judge, request: Any) -> list[Reply]:
-    return await connect(judge).ask(request, 1)
 
 
 def test_the_default_temperature_is_left_out_where_it_is_the_default() -> None:
@@ -185,10 +179,7 @@ SAID = [
     (400, "invalid_request_error", "No structured outputs with this model", "client_error", None),
     (400, "invalid_request_error", "output_config.effort: not supported", "client_error", None),
     (400, "invalid_request_error", "max_tokens: 900000 > 64000", "client_error", None),
-    (400, "invalid_request_error", "Your credit balance is too low", "quota", None),
-    (402, "billing_error", "pay", "quota", None),
     (403, "permission_error", "no", "forbidden", None),
-    (413, "request_too_large", "too large", "client_error", None),
     (529, "overloaded_error", "Overloaded", "server_error", None),
     (307, "redirect", "elsewhere", "client_error", None),
 ]  # fmt: skip
@@ -328,9 +319,3 @@ def test_connections_are_shared_by_the_calls_of_a_judge() -> None:
         return connect(judge) is connect(judge.replace(model="other"))
 
     assert LoopThread.get().submit(same()).result(300)
-
-
-def test_an_unknown_price_is_no_cost() -> None:
-    with judge_server() as server:
-        (reply,) = ask(judge_at(server.url))
-    assert reply.cost_usd is None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 
 import pytest
+from in_threads import in_threads
 from servers import judge_server
 
 import evalkit as ek
@@ -19,12 +19,7 @@ RUBRIC = ek.Rubric(id="numbers", inputs=["answer"], criteria=[{"name": "number",
 
 
 def test_a_name_says_nothing_of_its_key_and_is_the_same_in_all_threads() -> None:
-    names: list[str] = []
-    threads = [threading.Thread(target=lambda: names.append(hold_key(f" {SECRET} "))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    names = in_threads(*[lambda: hold_key(f" {SECRET} ")] * 8)
     assert len(set(names)) == 1
     assert key_in(names[0]).reveal() == SECRET
     assert not set(names[0].lower().split("_")) & {"sk", "given-by-value", "0123456789"}

@@ -117,7 +117,6 @@ def test_evalkit_sends_what_the_client_sends(monkeypatch: pytest.MonkeyPatch, tm
                 server.seen.clear()
                 asked(getattr(made, name)(**options))
                 judge = Judge.client(getattr(made, name)(**options), "m")
-                assert judge.given is not None
                 assert not judge.given.calls
                 assert judged(judge, tmp_path / str(number), retries=0)["score"].tolist() == [2.0] * 3
             theirs, ours = server.seen[0], server.seen[1]

@@ -207,11 +207,9 @@ def test_replies_are_written_in_the_form_asked_for(form: str, pattern: str) -> N
     inputs = {"question": "When?", "answer": "The library opened in 1987.", "context": LIBRARY}
     reply = FakeClient(Judge("fake", "strict")).reply(prompt_of(inputs, form=form), 0)
     found = re.search(pattern, reply.text or "")
-    assert found is not None
     assert found[1] == "2"
     if form.startswith("regex:"):
         asked = re.search(form.removeprefix("regex:"), reply.text or "", re.MULTILINE)
-        assert asked is not None
         assert asked[1] == "2"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import json
 import pickle
-import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from places import SUPPORT
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.cli import main
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.core.providers import PROVIDERS
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.judging.specification import Spec
@@ -55,6 +55,15 @@ class Calls:
         return self.text
 
 
+def judge_of(ask: Callable[[Prompt], Any], is_async: bool = False, **fields: Any) -> Judge:
+    """The judge of a function, or of a coroutine that does the same."""
+
+    async def ask_later(prompt: Prompt) -> Any:
+        return ask(prompt)
+
+    return Judge.function(ask_later if is_async else ask, name="mine", version="1", **fields)
+
+
 def judged(judge: Any, folder: Path, **options: Any) -> Any:
     options = {"samples": 1, "progress": False, "retries": 1} | options
     return ek.judge(options.pop("items", ITEMS), "correctness", judge, cache=folder, **options)
@@ -65,7 +74,7 @@ def judged(judge: Any, folder: Path, **options: Any) -> Any:
 
 def test_a_sync_function_is_called_in_threads(tmp_path: Path) -> None:
     calls = Calls(seconds=0.02)
-    table = judged(Judge.function(calls, name="mine", version="1"), tmp_path)
+    table = judged(judge_of(calls), tmp_path)
     assert table["score"].tolist() == [2.0] * 6
     assert table["judge"].unique().tolist() == ["mine"]
     assert calls.most > 1
@@ -84,7 +93,7 @@ def test_an_async_function_runs_on_the_loop(tmp_path: Path) -> None:
         n_now -= 1
         return GOOD
 
-    table = judged(Judge.function(ask, name="mine", version="1"), tmp_path)
+    table = judged(judge_of(ask), tmp_path)
     assert table["score"].tolist() == [2.0] * 6
     assert most == 6
 
@@ -95,7 +104,7 @@ def test_an_instance_with_an_async_call(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             return GOOD
 
-    assert judged(Judge.function(Ask(), name="mine", version="1"), tmp_path)["score"].tolist() == [2.0] * 6
+    assert judged(judge_of(Ask()), tmp_path)["score"].tolist() == [2.0] * 6
 
 
 def test_a_decorator_makes_a_judge() -> None:
@@ -159,12 +168,8 @@ def test_a_reply_brings_tokens_and_price(tmp_path: Path) -> None:
 
 
 def test_numbers_of_numpy_and_decimal_cost_no_reply(tmp_path: Path) -> None:
-    numbers: dict[str, Any] = {
-        "prompt_tokens": np.int64(7),
-        "completion_tokens": np.int32(3),
-        "cost_usd": Decimal("0.25"),
-    }
-    table = judged(Judge.function(lambda prompt: Reply(GOOD, **numbers), name="mine", version="1"), tmp_path)
+    tokens: dict[str, Any] = {"prompt_tokens": np.int64(7), "completion_tokens": np.int32(3)}
+    table = judged(judge_of(lambda prompt: Reply(GOOD, cost_usd=Decimal("0.25"), **tokens)), tmp_path)
     assert table["score"].notna().all()
     assert table[["prompt_tokens", "completion_tokens", "cost_usd"]].values.tolist() == [[7, 3, 0.25]] * 6
 
@@ -176,10 +181,7 @@ def test_none_costs_its_row_and_is_asked_again_for_unscored(tmp_path: Path, is_a
     def ask(prompt: Prompt) -> str | None:
         return values.pop(0)
 
-    async def ask_later(prompt: Prompt) -> str | None:
-        return values.pop(0)
-
-    judge = Judge.function(ask_later if is_async else ask, name="mine", version="1")
+    judge = judge_of(ask, is_async)
     table = judged(judge, tmp_path, concurrency=1)
     assert table["error"].value_counts().to_dict()["empty"] == 1
     assert table["score"].notna().sum() == 5
@@ -207,12 +209,6 @@ def test_a_lambda_around_an_async_function_says_what_to_do(tmp_path: Path) -> No
         judged(Judge.function(lambda prompt: ask(prompt), name="wrong", version="1"), tmp_path, items=ITEMS[:1])
 
 
-def test_a_text_that_is_no_verdict_is_unscored(tmp_path: Path) -> None:
-    table = judged(Judge.function(Calls("no idea"), name="mine", version="1"), tmp_path)
-    assert table["score"].isna().all()
-    assert set(table["error"]) == {"unreadable"}
-
-
 # -- what goes wrong in it
 
 
@@ -227,11 +223,7 @@ def test_an_error_that_passes_is_tried_again(tmp_path: Path, is_async: bool) -> 
             raise OSError("busy")
         return GOOD
 
-    async def aask(prompt: Prompt) -> str:
-        return ask(prompt)
-
-    judge = Judge.function(aask if is_async else ask, name="mine", version="1")
-    table = judged(judge, tmp_path, items=ITEMS[:1])
+    table = judged(judge_of(ask, is_async), tmp_path, items=ITEMS[:1])
     assert table["score"].tolist() == [2.0]
     assert n == 2
 
@@ -242,7 +234,7 @@ def test_one_item_that_always_fails_is_unscored(tmp_path: Path) -> None:
             raise RuntimeError("cannot")
         return GOOD
 
-    table = judged(Judge.function(ask, name="mine", version="1"), tmp_path)
+    table = judged(judge_of(ask), tmp_path)
     assert table["error"].tolist()[3] == "server_error"
     assert table["score"].notna().sum() == 5
 
@@ -256,7 +248,7 @@ def test_a_bug_is_not_tried_again_and_is_named(tmp_path: Path) -> None:
         return prompt.no_such_field  # type: ignore[attr-defined]
 
     with pytest.raises(JudgeError, match=r"raised AttributeError.*no_such_field"):
-        judged(Judge.function(ask, name="mine", version="1"), tmp_path, retries=5)
+        judged(judge_of(ask), tmp_path, retries=5)
     assert calls == 6
 
 
@@ -266,11 +258,8 @@ def test_no_exception_ends_the_loop(tmp_path: Path, error: BaseException, is_asy
     def ask(prompt: Prompt) -> str:
         raise error
 
-    async def aask(prompt: Prompt) -> str:
-        raise error
-
     with pytest.raises(JudgeError, match="raised"):
-        judged(Judge.function(aask if is_async else ask, name="mine", version="1"), tmp_path, retries=0)
+        judged(judge_of(ask, is_async), tmp_path, retries=0)
     assert judged("fake:strict", tmp_path)["score"].notna().all()  # the loop still runs
 
 
@@ -279,7 +268,7 @@ def test_a_call_cancelled_from_within_is_unscored(tmp_path: Path) -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(JudgeError, match="the function cancelled its own call"):
-        judged(Judge.function(ask, name="mine", version="1"), tmp_path, retries=0)
+        judged(judge_of(ask), tmp_path, retries=0)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -309,7 +298,7 @@ def test_what_an_error_says_is_kept_from_logs(tmp_path: Path, caplog: pytest.Log
             return GOOD
         raise RuntimeError(f"key sk-abcdefghijklmnopqrstuvwxyz0123456789 for {prompt}")
 
-    judged(Judge.function(ask, name="mine", version="1"), tmp_path, retries=0)
+    judged(judge_of(ask), tmp_path, retries=0)
     assert "RuntimeError" in caplog.text
     assert "sk-abcdefghij" not in caplog.text
     assert "3 + 0?" not in caplog.text
@@ -320,7 +309,7 @@ def test_what_an_error_says_is_kept_from_logs(tmp_path: Path, caplog: pytest.Log
 
 def test_threads_keep_to_the_concurrency(tmp_path: Path) -> None:
     calls = Calls(seconds=0.02)
-    judged(Judge.function(calls, name="mine", version="1"), tmp_path, concurrency=2)
+    judged(judge_of(calls), tmp_path, concurrency=2)
     assert calls.most == 2
 
 
@@ -367,13 +356,6 @@ def test_the_loop_goes_on_while_a_function_computes(tmp_path: Path) -> None:
     assert 1 in seen  # the other judge's reply came while the function was still at it
 
 
-def test_a_budget_of_calls_holds(tmp_path: Path) -> None:
-    calls = Calls()
-    table = judged(Judge.function(calls, name="mine", version="1"), tmp_path, max_calls=2)
-    assert calls.n == 2
-    assert table["error"].value_counts().to_dict() == {"budget": 4}
-
-
 def test_a_reply_dearer_than_its_bound_is_warned_of_once(tmp_path: Path) -> None:
     judge = Judge.function(lambda prompt: Reply(GOOD, cost_usd=5.0), name="mine", version="1", price=(1.0, 1.0))
     with pytest.raises(ConfigError, match="max_tokens=None, so budget_usd cannot be enforced; set max_tokens"):
@@ -387,7 +369,7 @@ def test_a_reply_dearer_than_its_bound_is_warned_of_once(tmp_path: Path) -> None
 
 def test_samples_are_asked_one_by_one(tmp_path: Path) -> None:
     calls = Calls()
-    judge = Judge.function(calls, name="mine", version="1")
+    judge = judge_of(calls)
     assert ek.plan(ITEMS, "correctness", judge, samples=3, cache=tmp_path).n_to_call == 18
     judged(judge, tmp_path, samples=3)
     judged(judge, tmp_path, samples=5)
@@ -399,7 +381,7 @@ def test_samples_are_asked_one_by_one(tmp_path: Path) -> None:
 
 def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
     calls = Calls()
-    judge = Judge.function(calls, name="mine", version="1")
+    judge = judge_of(calls)
     first, second = judged(judge, tmp_path), judged(judge, tmp_path)
     assert calls.n == 6
     assert set(second["source"]) == {"cache"}
@@ -411,29 +393,9 @@ def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
     assert ReplyStore.open(tmp_path).stats()["n_replies"] == 18
 
 
-def test_twins_are_asked_once(tmp_path: Path) -> None:
-    calls = Calls(seconds=0.05)
-    judge = Judge.function(calls, name="mine", version="1")
-    table = judged(judge, tmp_path, items=[ITEMS[0]] * 5)
-    assert (len(table), calls.n) == (5, 1)
-
-
-def test_two_runs_at_once_ask_once(tmp_path: Path) -> None:
-    calls = Calls(seconds=0.1)
-    judge = Judge.function(calls, name="mine", version="1")
-
-    async def main() -> list[Any]:
-        runs = (ek.ajudge(ITEMS, "correctness", judge, cache=tmp_path, samples=1) for _ in range(2))
-        return await asyncio.gather(*runs)
-
-    one, two = asyncio.run(main())
-    assert one["score"].tolist() == two["score"].tolist()
-    assert calls.n == 6
-
-
 def test_it_is_memoized_by_joblib_over_the_same_keys(tmp_path: Path) -> None:
     calls = Calls()
-    judge = Judge.function(calls, name="mine", version="1")
+    judge = judge_of(calls)
     judged(judge, tmp_path)
     request = Worklist.of(Spec.of("correctness", judge, 1), ITEMS).requests([0])[0]
     memoized = ReplyMemory(tmp_path).cache(lambda asked: pytest.fail("it is stored"))
@@ -457,28 +419,6 @@ def test_a_second_process_asks_for_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert len(list(calls.iterdir())) == 12
 
 
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = tmp_path / "calls"
-    calls.mkdir()
-    monkeypatch.setenv("FUNCTION_CALLS", str(calls))
-    monkeypatch.setenv("FUNCTION_SECONDS", "0.3")
-    code = (
-        "import sys, evalkit as ek; from function_judges import ITEMS\n"
-        "ek.judge(ITEMS, 'correctness', 'function:function_judges:good', samples=1, cache=sys.argv[1], progress=False, "
-        "concurrency=1)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "cache")], cwd=SUPPORT)
-    until = time.monotonic() + 60
-    while len(list(calls.iterdir())) < 3 and time.monotonic() < until:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(30)
-    monkeypatch.setenv("FUNCTION_SECONDS", "0")
-    table = judged("function:function_judges:good", tmp_path / "cache")
-    assert table["score"].tolist() == [2.0] * 6
-    assert len(list(calls.iterdir())) <= 7  # at most the one in flight was asked for twice
-
-
 # -- frozen, pickled, at other doors
 
 
@@ -487,7 +427,7 @@ def test_it_can_be_pickled() -> None:
     assert copy == function_judges.good
     assert copy.load_function()("") == GOOD
     with pytest.raises((AttributeError, pickle.PicklingError)):
-        pickle.dumps(Judge.function(lambda prompt: GOOD, name="mine", version="1"))
+        pickle.dumps(judge_of(lambda prompt: GOOD))
 
 
 def test_a_profile_names_it_by_its_place(tmp_path: Path) -> None:
@@ -501,7 +441,7 @@ def test_a_profile_names_it_by_its_place(tmp_path: Path) -> None:
 
 
 def test_a_lambda_works_live_and_cannot_be_frozen(tmp_path: Path) -> None:
-    judge = Judge.function(lambda prompt: GOOD, name="mine", version="1")
+    judge = judge_of(lambda prompt: GOOD)
     evaluation = ek.evaluate(ITEMS, "correctness", judge, samples=1, cache=tmp_path)
     with pytest.raises(ConfigError, match="'mine' cannot be frozen: its function is a lambda"):
         ek.freeze(evaluation, tmp_path / "mine.yaml", cache=tmp_path)
@@ -516,58 +456,20 @@ def test_another_version_than_the_frozen_one_is_an_error(tmp_path: Path) -> None
         judged(judge, tmp_path)
 
 
-def test_on_the_command_line(tmp_path: Path) -> None:
-    items = tmp_path / "items.jsonl"
-    items.write_text('{"question": "2 + 2?", "answer": "4", "reference": "4"}\n', encoding="utf-8")
-    command = [
-        "judge",
-        str(items),
-        "--rubric",
-        "correctness",
-        "--judge",
-        "function:function_judges:good",
-        "--samples",
-        "1",
-    ]
-    environment = os.environ | {"PYTHONPATH": str(SUPPORT), "EVALKIT_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-m", "evalkit", *command, "--out", str(tmp_path / "out.csv")],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "good" in (tmp_path / "out.csv").read_text(encoding="utf-8")
-
-
-def test_it_is_in_the_table_of_providers() -> None:
-    assert "function" in PROVIDERS
-    with pytest.raises(ConfigError, match=r"allowed: .*function"):
-        Judge("functions", "m")
-
-
-def test_in_the_gate(tmp_path: Path) -> None:
-    (tmp_path / "eval.yaml").write_text(
-        "tests:\n  - id: a\n    input: {prompt: '2 + 2?', context: ['2 + 2 = 4']}\n"
-        "    expected: {type: faithfulness, samples: 1}\n",
-        encoding="utf-8",
-    )
-    trace = '{"schema_version": 1, "type": "verdict.trace", "request_id": "a", "prompt": "2 + 2?", '
-    trace += '"context": ["2 + 2 = 4"], "response": "4", "model": "m", "provider": "p", "meta": {}}\n'
-    (tmp_path / "traces.jsonl").write_text(trace, encoding="utf-8")
-    command = ["ci", "--config", "eval.yaml", "--trace-file", "traces.jsonl"]
-    command += ["--judge", "function:function_judges:good"]
-    environment = os.environ | {"PYTHONPATH": str(SUPPORT), "EVALKIT_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-m", "evalkit", *command],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_in_a_tuner(tmp_path: Path) -> None:
-    tuner = pytest.importorskip("anywidget") and ek.RubricTuner(
-        ITEMS, "correctness", [Judge.function(lambda prompt: GOOD, name="mine", version="1")], samples=1, cache=tmp_path
-    )
-    assert tuner is not None
+def test_on_the_command_line_and_in_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    judge = ["--judge", "function:function_judges:good"]
+    Path("items.jsonl").write_text('{"question": "2 + 2?", "answer": "4", "reference": "4"}\n', encoding="utf-8")
+    assert main(["judge", "items.jsonl", "--rubric", "correctness", "--samples", "1", "--out", "out.csv", *judge]) == 0
+    assert "good" in Path("out.csv").read_text(encoding="utf-8")
+    expected = {"type": "faithfulness", "samples": 1}
+    test = {"id": "a", "input": {"prompt": "2 + 2?", "context": ["2 + 2 = 4"]}, "expected": expected}
+    Path("eval.yaml").write_text(json.dumps({"tests": [test]}), encoding="utf-8")
+    trace = {"schema_version": 1, "type": "verdict.trace", "request_id": "a", "prompt": "2 + 2?",
+             "context": ["2 + 2 = 4"], "response": "4", "model": "m", "provider": "p", "meta": {}}  # fmt: skip
+    Path("traces.jsonl").write_text(json.dumps(trace) + "\n", encoding="utf-8")
+    assert main(["ci", "--config", "eval.yaml", "--trace-file", "traces.jsonl", *judge]) == 0
 
 
 @pytest.mark.parametrize("kind", ["OpenAI", "AsyncOpenAI", "Anthropic"])

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import judge_requests
 import pytest
 from judge_requests import SCHEMA, request_of
 from odd_answers import odd_answers
@@ -15,8 +16,7 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.writer import encoded
-from evalkit.engine.calls.event_loop import LoopThread
-from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
 
@@ -33,11 +33,8 @@ def judge_of(provider: str, model: str, url: str, **options: Any) -> Judge:
     return Judge(provider, model, base_url=url, **({"timeout_s": 10} | options))
 
 
-def ask(judge: Judge, n: int = 1, **options: Any) -> list[Reply]:
-    async def work() -> list[Reply]:
-        return await connect(judge).ask(request_of(judge, 7, tuple(range(n)), form="json"), n, **options)
-
-    return LoopThread.get().submit(work()).result(300)
+def ask(judge: Judge, n: int = 1) -> list[Reply]:
+    return judge_requests.ask(request_of(judge, 7, tuple(range(n)), form="json"), n)
 
 
 @pytest.mark.parametrize(("provider", "model"), BOTH)

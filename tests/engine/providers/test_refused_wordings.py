@@ -65,14 +65,8 @@ GOOGLE = "INVALID_ARGUMENT"
 
 # service, status, body, what is sent otherwise than in BODY, refused parameter, what is sent in its place, source
 WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]] = [
-    ("OpenAI", 400, said(NO_SCHEMA), {}, "response_format", "json_object", "web-infra-dev/midscene#259"),
-    ("OpenAI", 400, said(NO_SCHEMA, param="response_format"), {}, "response_format", "json_object", "openai/openai-dotnet#276"),
-    ("OpenAI", 400, said("Invalid schema for response_format 'judgment': In context=(), 'required' is required to be "
-     "supplied.", param="response_format"), {}, "response_format", "json_object", "prism-php/prism#813"),
     ("OpenAI", 400, said(ONLY_ONE, param="temperature", code="unsupported_value"), {"temperature": 0.2}, "temperature",
      None, "BeehiveInnovations/pal-mcp-server#78"),
-    ("OpenAI", 400, said("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature",
-     code="unsupported_parameter"), {}, "temperature", None, "npiv/chatblade#100"),
     ("OpenAI", 400, said(MAX_TOKENS, param="max_tokens", code="unsupported_parameter"), {}, "max_tokens",
      "max_completion_tokens", "actions/ai-inference#116"),
     ("OpenAI", 400, said("Unrecognized request argument supplied: logprobs"), {}, "logprobs", None,
@@ -81,98 +75,53 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
      param="n", code="integer_above_max_value"), {"n": 200}, "n", 128, "OpenAI's reference: n is at most 128"),
     ("OpenAI", 400, said("Unsupported value: 'messages[0].role' does not support 'system' with this model.",
      param="messages[0].role", code="unsupported_value"), {}, "system_role", None, "OpenAI's o1-mini"),
-    ("Azure", 400, said("Unsupported value: 'temperature' does not support 0.1 with this model. Only the default (1) "
-     "value is supported.", param="temperature", code="unsupported_value"), {"temperature": 0.1}, "temperature", None,
-     "microsoft/vscode#253673"),
-    ("GitHub Models", 400, said("Unsupported parameter: 'temperature' is not supported with this model.",
-     param="temperature"), {}, "temperature", None, "CherryHQ/cherry-studio#911"),
-    ("Moonshot", 400, said("invalid temperature: only 1 is allowed for this model"), {"temperature": 0.0}, "temperature",
-     None, "XCNXNXNX/dsh-portable-tavern#1"),
-    ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message":
-     "`temperature` is deprecated for this model."}}, {"temperature": 0.0}, "temperature", None, "Anthropic's API"),
     ("GigaChat", 422, {"status": 422, "message": "Invalid params: temperature must be in range (0, +inf)"},
      {"temperature": 0.0}, "temperature", None, "ai-forever/gigachain#237"),
-    ("TGI", 422, {"error": "Input validation error: `temperature` must be strictly positive", "error_type": "validation"},
-     {"temperature": 0.0}, "temperature", None, "vibrantlabsai/ragas#264"),
-    ("TGIS", 400, {"message": "temperature must be >= 0.05"}, {"temperature": 0.0}, "temperature", None,
-     "caikit/caikit-nlp#200"),
-    ("DeepSeek", 400, said("This response_format type is unavailable now", code="invalid_request_error"), {},
-     "response_format", "json_object", "llm-exe/llm-exe#662"),
     ("DeepSeek", 422, said("Failed to deserialize the JSON body into the target type: response_format: "
      "response_format.type `json_schema` is unavailable now at line 1 column 1193"), {}, "response_format", "json_object",
      "BerriAI/litellm#7580"),
-    ("DeepSeek", 400, said("Invalid n value (currently only n = 1 is supported)"), {}, "n", None, "DeepSeek's API"),
     ("DeepSeek", 400, {"detail": "Invalid top_logprobs and logprobs value"}, {}, "top_logprobs", None,
      "deepseek-ai/DeepSeek-V2#9"),
     ("Groq", 400, said("'n' : number must be at most 1"), {}, "n", None, "langchain-ai/langchain#40590"),
     ("Groq", 400, said("'response_format' : one of the following must be satisfied[('response_format.type' : value is not "
      "one of the allowed values ['text'])]"), {}, "response_format", "json_object", "vercel/ai#7808"),
-    ("xAI", 400, {"code": "Client specified an invalid argument", "error":
-     "The response_format parameter is unsupported at the moment. Leave it unset."}, {}, "response_format", "json_object",
-     "BerriAI/litellm#6610"),
-    ("xAI", 400, {"code": "Client specified an invalid argument", "error": "Argument not supported on this model: logprobs"},
-     {}, "logprobs", None, "charmbracelet/crush#386, with another argument"),
     ("Google", 400, [said("Multiple candidates is not enabled for this model", code=400, status=GOOGLE)], {}, "n", None,
      "googleapis/js-genai#1609"),
     ("Google", 400, [said("Only one candidate can be specified", code=400, status=GOOGLE)], {}, "n", None,
      "googleapis/python-aiplatform#3743"),
     ("Google", 400, [said(DEVELOPER, code=400, status=GOOGLE)], {}, "system_role", None, "0xPlaygrounds/rig#788"),
-    ("Google", 400, [said("Logprobs is not enabled for models/gemini-2.5-pro", code=400, status=GOOGLE)], {}, "logprobs",
-     None, "mscraftsman/generative-ai#135"),
     ("Vertex", 400, said("Unable to submit request because candidateCount must be 1 but the entered value was 3. Update the "
      "candidateCount value and try again.", code=400, status=GOOGLE), {}, "n", None, "genkit-ai/genkit#546"),
     ("Vertex", 400, said("Unable to submit request because it has a candidateCount value of 12 but the supported range is "
      "from 1 (inclusive) to 9 (exclusive). Update the value and try again.", code=400, status=GOOGLE), {"n": 12}, "n", 9,
      "googleapis/python-aiplatform#3603"),
-    ("Vertex", 400, said("Unable to submit request because Logprobs is not supported for this model.", code=400,
-     status=GOOGLE), {}, "logprobs", None, "GoogleCloudPlatform/generative-ai#2947"),
     ("Together", 400, said("5 is greater than the maximum of 1 - 'logprobs'", param="logprobs"), {}, "top_logprobs", 5,
      "stanford-crfm/helm#2325"),
-    ("Alibaba", 400, said("<400> InternalError.Algo.InvalidParameter: Invalid 'top_logprobs': 20. Expected an integer in "
-     "range [0, 5]", code="InvalidParameter"), {}, "top_logprobs", 5, "huangdihd/programmer#14"),
     ("Mistral", 422, {"object": "error", "message": json.dumps({"detail": forbidden("logprobs")}), "type":
      "internal_error_proxy", "param": None, "code": "1000"}, {}, "logprobs", None, "mistralai/platform-docs-public#7"),
     ("Mistral", 422, {"object": "Error", "detail": forbidden("n"), "message": forbidden("n"), "type":
      "invalid_request_error", "code": 3001}, {}, "n", None, "partITech/php-mistral#76, with another parameter"),
-    ("vLLM", 400, {"object": "error", "message": "[{'type': 'extra_forbidden', 'loc': ('body', 'top_logprobs'), 'msg': "
-     "'Extra inputs are not permitted', 'input': 20}]", "type": "BadRequestError", "param": None, "code": 400}, {},
-     "top_logprobs", None, "vllm-project/vllm#3657, with another parameter"),
     ("vLLM", 400, {"object": "error", "message": "System role not supported", "type": "BadRequestError", "code": 400}, {},
      "system_role", None, "a chat template of Gemma"),
     ("Dynamo", 400, {"message": "When n > 1, temperature must be greater than 0 to ensure diverse outputs. Got n=2, "
      "temperature=0", "type": "Bad Request", "code": 400}, {"temperature": 0.0}, "n", 2, "ai-dynamo/dynamo#3914"),
-    ("LM Studio", 400, {"error": "'response_format.json_schema.schema' must be an object"}, {}, "response_format", "json_object",
-     "bhimrazy/receipt-ocr#20"),
     ("LM Studio", 400, {"error": "Only user and assistant roles are supported!"}, {}, "system_role", None,
      "a chat template of Mistral"),
     ("llama.cpp", 500, {"error": {"code": 500, "message": "Conversation roles must alternate user/assistant/user/assistant",
      "type": "server_error"}}, {}, "system_role", None, "a chat template of Mistral"),
-    ("Rapid-MLX", 400, {"detail": "n must equal 1 (multi-choice is not supported)"}, {}, "n", None,
-     "raullenchai/Rapid-MLX#747"),
-    ("One API", 400, {"error": {"message": "invalid value of n (request id: 2023)", "type": "one_api_error", "param": "",
-     "code": "n_not_within_range"}}, {}, "n", None, "songquanpeng/one-api#811"),
     ("LLM Gateway", 400, said("Model m with provider p does not support the n parameter for multiple choices. Send n "
      "separate requests instead."), {}, "n", None, "theopenco/llmgateway#2433"),
-    ("OpenRouter", 400, routed(said(DEVELOPER, code=400), "Google AI Studio"), {}, "system_role", None,
-     "BoundaryML/baml#2109"),
-    ("OpenRouter", 400, routed(said(MAX_TOKENS, param="max_tokens"), "OpenAI"), {}, "max_tokens", "max_completion_tokens",
-     "reVrost/go-openrouter#21, with another error"),
     ("Claude Code Router", 400, said(f"Error from provider: {json.dumps(said(MAX_TOKENS, param='max_tokens'))}"), {},
      "max_tokens", "max_completion_tokens", "musistudio/claude-code-router#173"),
     ("Cloudflare", 400, {"success": False, "errors": [{"code": 5025, "message": "This model doesn't support JSON Schema."}],
      "messages": [], "result": None}, {}, "response_format", "json_object", "Cloudflare's table of errors"),
     ("NVIDIA NIM", 422, {"title": "Unprocessable Entity", "status": 422, "detail": "body -> logprobs\n  Extra inputs are not "
      "permitted (type=extra_forbidden)"}, {}, "logprobs", None, "BerriAI/litellm#4558, with another parameter"),
-    ("NVIDIA NIM", 500, {"title": "Internal Server Error", "status": 500, "detail": "System role not supported"}, {},
-     "system_role", None, "BerriAI/litellm#4558"),
     ("Cerebras", 400, {"message": "type: Input should be 'text'", "type": "invalid_request_error", "param":
      "validation_error", "code": "wrong_api_format"}, {}, "response_format", "json_object",
      "Cerebras/cerebras-cloud-sdk-python#4"),
     ("Fireworks", 400, {"error": {"type": "invalid_request_error", "message": "JSON Schema not supported: could not "
      "understand the instance `{'required': ['criteria']}`."}}, {}, "response_format", "json_object", "earendil-works/pi#5352"),
-    ("Anthropic behind LiteLLM", 400, {"error": {"message": json.dumps({"message": "`temperature` and `top_p` cannot both be "
-     "specified for this model. Please use only one."}) + ". Received Model Group=m", "type": "None", "param": "None",
-     "code": "400"}}, {"top_p": 0.5}, "temperature", None, "SalesforceAIResearch/MCP-Universe#49"),
     ("Bedrock's gateway", 400, {"detail": "An error occurred (ValidationException): The maximum tokens you requested exceeds the "
      "model limit of 2048. Try again with a maximum tokens value that is lower than 2048."}, {"max_tokens": 4096}, "max_tokens",
      2048, "aws-samples/bedrock-access-gateway#41"),
@@ -182,7 +131,7 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
 
 
 def test_a_refused_parameter_is_recognised_by_its_name() -> None:
-    assert len({service for service, *_ in WORDINGS}) >= 20
+    assert len({service for service, *_ in WORDINGS}) >= 16
     wrong = []
     for service, status, body, sent, name, instead, source in WORDINGS:
         answer = Answer(status, {}, orjson.dumps(body), "https://judge.invalid", "/v1/chat/completions")
@@ -213,12 +162,9 @@ OTHERS: list[tuple[str, int, Any, str]] = [
     # money
     ("OpenAI", 429, said("You exceeded your current quota, please check your plan and billing details.",
      type="insufficient_quota", code="insufficient_quota"), "quota"),
-    ("OpenAI", 429, said("You have no credits remaining.", type="insufficient_quota", code="credit_balance_exhausted"),
-     "quota"),
     ("OpenAI", 429, said("Billing hard limit has been reached", code="billing_hard_limit_reached"), "quota"),
     ("OpenAI", 429, said("Your account is not active, please check your billing details.", code="billing_not_active"),
      "quota"),
-    ("DeepSeek", 402, said("Insufficient Balance", type="unknown_error", code="invalid_request_error"), "quota"),
     ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message":
      "Your credit balance is too low to access the Anthropic API."}}, "quota"),
     ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message":
@@ -233,9 +179,6 @@ OTHERS: list[tuple[str, int, Any, str]] = [
     ("Moonshot", 429, said("Your account is suspended, please check your plan.", type="exceeded_current_quota_error"),
      "quota"),
     ("Alibaba", 400, said("Access denied, please make sure your account is in good standing.", code="Arrearage"), "quota"),
-    ("Hugging Face", 402, {"error": "You have exceeded your monthly included credits for Inference Providers."}, "quota"),
-    ("xAI", 403, {"error": "Your team 1-2 has either used all available credits or reached its monthly spending limit."},
-     "quota"),
     ("MiniMax", 429, said("insufficient balance (1008)", type="insufficient_balance_error"), "quota"),
     ("Zhipu", 429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}, "quota"),
     ("Fireworks", 412, said("Account a is suspended, possibly due to reaching the monthly spending limit or failure to pay "
@@ -247,27 +190,18 @@ OTHERS: list[tuple[str, int, Any, str]] = [
     ("Google", 429, [said(GEMINI, code=429, status="RESOURCE_EXHAUSTED")], "rate_limited"),
     ("OpenRouter", 429, said("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests "
      "per day", code=429), "rate_limited"),
-    ("Groq", 429, said("Rate limit reached for model `m` on tokens per day (TPD): Limit 100000, Used 99000, Requested 3000. "
-     "Please try again in 28m. Upgrade at https://console.example/settings/billing"), "rate_limited"),
-    ("OpenRouter", 429, routed("z-ai/glm is temporarily rate-limited upstream. Please retry shortly.", "BaseTen", 429),
-     "rate_limited"),
     # waiting cannot help
     ("OpenAI", 429, said(LARGE, type="tokens", code="rate_limit_exceeded"), "client_error"),
     ("Groq", 413, said("Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7046, please reduce "
      "your message size and try again.", code="rate_limit_exceeded"), "client_error"),
     # a key
     ("OpenAI", 401, said("Incorrect API key provided: sk-no."), "auth"),
-    ("xAI", 400, {"code": "Client specified an invalid argument", "error": "Incorrect API key provided: x."}, "auth"),
     ("Google", 400, [said("API key not valid. Please pass a valid API key.", code=400, status=GOOGLE,
      details=[{"reason": "API_KEY_INVALID"}])], "auth"),
     ("Google", 400, [said("API key expired. Please renew the API key.", code=400, status=GOOGLE)], "auth"),
-    ("Anthropic", 400, {"error": {"type": "invalid_request_error", "message": "This organization has been disabled."}},
-     "auth"),
     # one prompt
     ("Azure", 400, said(AZURE_FILTER, param="prompt", code="content_filter", status=400, innererror=FILTERED),
      "content_filter"),
-    ("Azure", 400, {"error": {"inner_error": {"code": "ResponsibleAIPolicyViolation"}, "code": "content_filter",
-     "message": AZURE_FILTER, "param": "prompt"}}, "content_filter"),
     ("LiteLLM proxy", 400, {"error": {"message": f"ContentPolicyViolationError: AzureException - {AZURE_FILTER}",
      "code": "400"}}, "content_filter"),
     ("OpenAI", 400, said("Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
@@ -277,13 +211,9 @@ OTHERS: list[tuple[str, int, Any, str]] = [
     ("DeepSeek", 400, said("Content Exists Risk"), "content_filter"),
     ("Alibaba", 400, said("Input data may contain inappropriate content.", code="data_inspection_failed"),
      "content_filter"),
-    ("Moonshot", 400, said("The request was rejected because it was considered high risk", type="content_filter"),
-     "content_filter"),
     ("Zhipu", 400, {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}}, "content_filter"),
     ("Cloudflare's firewall", 403, b"<html>Sorry, you have been blocked</html>", "forbidden"),
     ("OpenRouter", 404, said("No endpoints found matching your data policy.", code=404), "unknown_model"),
-    ("OpenAI", 404, said("The model `m` does not exist or you do not have access to it.", code="model_not_found"),
-     "unknown_model"),
     # retried
     ("Groq", 400, said("Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.",
      code="json_validate_failed", failed_generation="{"), "server_error"),
@@ -294,7 +224,6 @@ OTHERS: list[tuple[str, int, Any, str]] = [
     ("llama.cpp", 500, said("the request exceeds the available context size. try increasing the context size"), "too_long"),
     ("OpenAI", 400, said("Could not finish the message because max_tokens or model output limit was reached."),
      "client_error"),
-    ("OpenAI", 400, said("Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter"), "client_error"),
     ("FastAPI", 422, {"detail": [{"type": "missing", "loc": ["body", "prompt"], "msg": "Field required", "input": BODY}]},
      "client_error"),
     ("a server that echoes the prompt", 400, said("cannot read: Is the temperature in the answer right? n = 3"),
@@ -309,7 +238,6 @@ TOO_LONG = [
     "The input token count (1234567) exceeds the maximum number of tokens allowed (1048576).",
     "prompt is too long: 210000 tokens > 200000 maximum",
     "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens`",
-    "Prompt contains 33000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
     "Please reduce the length of the messages or completion.",
     "too many tokens: total number of tokens in the prompt cannot exceed 4081",
     "Input is too long for requested model.",
@@ -317,12 +245,10 @@ TOO_LONG = [
     "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
     "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
     "Trying to keep the first 5000 tokens when context the overflows. The model is loaded with context length of 4096",
-    "request (5131 tokens) exceeds the available context size (4096 tokens), try increasing it",
     "Input tokens exceed the configured limit of 272000 tokens.",
     "Your input exceeds the context window of this model.",
     "You passed 202753 input tokens and requested 0 output tokens. However, the model's context length is only 202752 tokens",
     "number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit.",
-    "input length and max_tokens exceed context limit: 198981 + 21333 > 200000, decrease input length or max_tokens",
 ]
 NOT_TOO_LONG = [
     "max_tokens is too large: 512000. This model supports at most 16384 completion tokens.",

@@ -13,18 +13,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from judge_requests import request_of
+from in_threads import in_threads
+from judge_requests import ask, ask_all, request_of
 from lighteval_parts import make_llama
 from warm_process import WarmProcess
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Reply
+from evalkit.core.prompts_and_replies import Message
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
@@ -61,27 +62,44 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     torch.set_num_threads(n_threads)
 
 
-def ask(*requests: Request, n: int = 1) -> list[list[Reply]]:
-    """Ask all of them at one time, on the loop thread."""
+class Computed(list[str]):
+    """The last message of each prompt that a model computed, its batches by their prompts' lengths, and a first one."""
 
-    async def work() -> list[list[Reply]]:
-        return await asyncio.gather(*(connect(r.judge).ask(r, n) for r in requests))
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[int]] = []
+        self.first = threading.Event()
 
-    return LoopThread.get().submit(work()).result(300)
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
+    from evalkit.engine.providers.transformers import TransformersModel
+
+    seen = Computed()
+    generate = TransformersModel._generate
+
+    def note(self: TransformersModel, waiting: list[Any]) -> object:
+        seen.extend(one.call.request.prompt.messages[-1].content for one in waiting)
+        seen.batches.append([len(one.tokens) for one in waiting])
+        seen.first.set()
+        return generate(self, waiting)
+
+    monkeypatch.setattr(TransformersModel, "_generate", note)
+    return seen
 
 
 def test_a_batch_brings_the_same_replies_as_single_calls_at_temperature_0(model: str) -> None:
     judge = Judge("transformers", model, temperature=0, max_tokens=12, params={"dtype": "float32"})
     requests = [request_of(judge, item, text="word " * item) for item in range(11)]
-    together = [replies[0].text for replies in ask(*requests)]
-    singly = [ask(request)[0][0].text for request in requests]
+    together = [replies[0].text for replies in ask_all(*requests)]
+    singly = [ask(request)[0].text for request in requests]
     assert together == singly
     assert len(set(together)) > 1
 
 
 def test_a_reply_says_how_it_ended_and_what_it_took(model: str) -> None:
     judge = Judge("transformers", model, temperature=0, max_tokens=3)
-    [[reply]] = ask(request_of(judge, 1))
+    [reply] = ask(request_of(judge, 1))
     # bytes are tokens here: <|user|>ITEM-1 <|assistant|> is 8 + 7 + 13 of them
     assert (reply.prompt_tokens, reply.completion_tokens, reply.finish_reason) == (28, 3, "length")
     assert reply.model == model
@@ -91,19 +109,19 @@ def test_a_reply_says_how_it_ended_and_what_it_took(model: str) -> None:
 
 def test_several_samples_come_from_one_prompt_and_differ(model: str) -> None:
     judge = Judge("transformers", model, max_tokens=12)
-    [replies] = ask(request_of(judge, 1, (0, 1, 2, 3)), n=4)
+    replies = ask(request_of(judge, 1, (0, 1, 2, 3)), n=4)
     assert len(replies) == 4
     assert len({reply.text for reply in replies}) > 1
     # the prompt is read once: its 28 tokens are shared out, so that the column sums to the bill
     assert [reply.prompt_tokens for reply in replies] == [7, 7, 7, 7]
-    [same] = ask(request_of(judge.replace(temperature=0), 1, (0, 1, 2)), n=3)
+    same = ask(request_of(judge.replace(temperature=0), 1, (0, 1, 2)), n=3)
     assert len({reply.text for reply in same}) == 1
     assert len(same) == 3
 
 
 def test_the_bill_of_several_samples_is_split_and_sums_to_the_whole(model: str) -> None:
     judge = Judge("transformers", model, temperature=0, max_tokens=3, price=(10.0, 100.0))
-    [replies] = ask(request_of(judge, 1, (0, 1, 2)), n=3)
+    replies = ask(request_of(judge, 1, (0, 1, 2)), n=3)
     assert [reply.prompt_tokens for reply in replies] == [10, 9, 9]
     # 28 prompt tokens once, 3 completion tokens for each of 3 samples: (28 * 10 + 9 * 100) / 1e6
     assert sum(reply.cost_usd or 0 for reply in replies) == pytest.approx(1180e-6)
@@ -112,11 +130,11 @@ def test_the_bill_of_several_samples_is_split_and_sums_to_the_whole(model: str) 
 def test_a_stop_text_ends_a_reply_and_is_no_part_of_it(model: str) -> None:
     judge = Judge("transformers", model, temperature=0, max_tokens=12)
     requests = [request_of(judge, item, text="word " * item) for item in range(4)]
-    plain = [replies[0] for replies in ask(*requests)]
+    plain = [replies[0] for replies in ask_all(*requests)]
     # a late ASCII sign of the first reply; other replies hold it at other places, or not at all
     stop = next(sign for sign in reversed(plain[0].text or "") if sign.isascii())
     judge = judge.replace(params={"stop": [stop, "never written"]})
-    stopped = [replies[0] for replies in ask(*(request_of(judge, i, text="word " * i) for i in range(4)))]
+    stopped = [replies[0] for replies in ask_all(*(request_of(judge, i, text="word " * i) for i in range(4)))]
     for whole, cut in zip(plain, stopped, strict=True):
         before, found, _ = (whole.text or "").partition(stop)
         assert cut.text == before
@@ -132,7 +150,7 @@ def test_a_seed_fixes_a_sample_and_leaves_the_notebooks_random_numbers_alone(mod
     judge = Judge("transformers", model, max_tokens=12, params={"seed": 5})
     torch.manual_seed(1)
     state = torch.random.get_rng_state()
-    first, second, other = (ask(request_of(judge, 1, samples))[0][0].text for samples in ((0,), (0,), (1,)))
+    first, second, other = (ask(request_of(judge, 1, samples))[0].text for samples in ((0,), (0,), (1,)))
     assert first == second
     assert first != other
     assert torch.equal(state, torch.random.get_rng_state())
@@ -144,20 +162,14 @@ def test_a_template_without_a_system_role_gets_its_text_with_the_users(model: st
     judge = Judge("transformers", model, temperature=0, max_tokens=3)
     plain = request_of(judge, 1)
     prompt = replace(plain.prompt, messages=(Message("system", "be fair"), *plain.prompt.messages))
-    [[reply]] = ask(replace(plain, source=prompt))
+    [reply] = ask(replace(plain, source=prompt))
     assert reply.prompt_tokens == 28 + len("be fair\n\n")
 
 
 def test_a_prompt_that_is_too_long_fails_alone(model: str) -> None:
     judge = Judge("transformers", model, temperature=0, max_tokens=3)
-
-    async def work() -> list[object]:
-        requests = [request_of(judge, 1), request_of(judge, 2, text="x" * 5000)]
-        return await asyncio.gather(*(connect(judge).ask(r, 1) for r in requests), return_exceptions=True)
-
-    good, bad = LoopThread.get().submit(work()).result(300)
+    good, bad = ask_all(request_of(judge, 1), request_of(judge, 2, text="x" * 5000))
     assert isinstance(good, list)
-    assert isinstance(bad, ProviderError)
     assert (bad.kind, "takes fewer than 4096" in bad.detail) == ("too_long", True)
 
 
@@ -176,7 +188,7 @@ def test_a_model_is_loaded_once_until_it_is_released(model: str, monkeypatch: py
     load = ours.load_model
     monkeypatch.setattr(ours, "load_model", lambda judge: loaded.append(judge.model) or load(judge))
     judge = Judge("transformers", model, max_tokens=2)
-    ask(*(request_of(judge, item) for item in range(4)))
+    ask_all(*(request_of(judge, item) for item in range(4)))
     ask(request_of(judge.replace(temperature=0.5), 1))
     assert loaded == [model]
     assert ek.engine.release_models() == 1
@@ -226,7 +238,7 @@ def test_log_probabilities_are_those_of_the_model(model: str, monkeypatch: pytes
     )
     params = {"logprobs": True, "top_logprobs": 5, "top_p": 0.9, "dtype": "float32"}
     judge = Judge("transformers", model, max_tokens=6, temperature=0.7, params=params)
-    [replies] = ask(request_of(judge, 1, (0, 1, 2)), n=3)
+    replies = ask(request_of(judge, 1, (0, 1, 2)), n=3)
     assert all(reply.logprobs for reply in replies)
     whole = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
@@ -294,7 +306,6 @@ def test_what_does_not_fit_into_memory_is_an_error_that_names_the_setting(
     assert {(problem.kind, problem.detail) for problem in problems} == {("client_error", text)}
     two = request_of(judge.replace(temperature=1), 5, (0, 1), text="x" * 2000)
     [alone] = queued_before_loading(monkeypatch, [two], 2)
-    assert isinstance(alone, ProviderError)
     text = "a prompt of 2028 tokens, with 2 replies, does not fit into the memory of cpu; for more, use a server"
     assert (alone.kind, alone.detail) == ("too_long", text)
     release_models()
@@ -304,21 +315,12 @@ def test_what_does_not_fit_into_memory_is_an_error_that_names_the_setting(
     ("size", "n", "batches"), [("", 1, [8, 2]), ("4", 2, [2] * 5), ("3", 2, [1] * 10), ("1", 1, [1] * 10)]
 )
 def test_a_batch_has_as_many_replies_as_the_setting_says_or_those_of_one_call(
-    model: str, monkeypatch: pytest.MonkeyPatch, size: str, n: int, batches: list[int]
+    model: str, computed: Computed, monkeypatch: pytest.MonkeyPatch, size: str, n: int, batches: list[int]
 ) -> None:
-    from evalkit.engine.providers.transformers import TransformersModel
-
-    generate, sizes = TransformersModel._generate, list[int]()
-
-    def noted(self: TransformersModel, waiting: list[Any]) -> object:
-        sizes.append(len(waiting))
-        return generate(self, waiting)
-
-    monkeypatch.setattr(TransformersModel, "_generate", noted)
     monkeypatch.setenv("EVALKIT_BATCH_SIZE", size)
     judge = Judge("transformers", model, max_tokens=2)
     queued_before_loading(monkeypatch, [request_of(judge, item, tuple(range(n))) for item in range(10)], n)
-    assert sizes == batches
+    assert [*map(len, computed.batches)] == batches
     release_models()
 
 
@@ -343,18 +345,12 @@ def test_an_error_of_a_library_is_of_its_prompt_or_batch_alone(model: str, monke
     monkeypatch.setattr(TransformersModel, "_tokens", odd)
     monkeypatch.setattr(TransformersModel, "_generate", broken)
     judge = Judge("transformers", model, max_tokens=3, temperature=0)
-
-    async def work() -> list[Any]:
-        requests = [request_of(judge, item, text="BAD" if item == 30 else "x") for item in range(40)]
-        return await asyncio.gather(*(connect(judge).ask(r, 1) for r in requests), return_exceptions=True)
-
-    found = LoopThread.get().submit(work()).result(300)
+    found = ask_all(*(request_of(judge, item, text="BAD" if item == 30 else "x") for item in range(40)))
     problems = [one for one in found if isinstance(one, ProviderError)]
-    assert isinstance(found[30], ProviderError)
     assert "TypeError" in found[30].detail
     assert 1 <= sum("device-side assert" in problem.detail for problem in problems) <= 8
     assert all(isinstance(one, list) for one in found if one not in problems)
-    assert len(ask(request_of(judge, 50))[0]) == 1, "the thread lives"
+    assert len(ask(request_of(judge, 50))) == 1, "the thread lives"
     release_models()
 
 
@@ -362,21 +358,12 @@ def test_prompts_of_about_the_same_length_are_one_batch(
     model: str, computed: Computed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fifty short prompts and fifty long ones, mixed: padding takes less than a tenth of the tokens."""
-    from evalkit.engine.providers import transformers as ours
-
-    generate, padded, read = ours.TransformersModel._generate, [0], [0]
-
-    def note(self: ours.TransformersModel, waiting: list[Any]) -> object:
-        padded[0] += max(len(one.tokens) for one in waiting) * len(waiting)
-        read[0] += sum(len(one.tokens) for one in waiting)
-        return generate(self, waiting)
-
-    monkeypatch.setattr(ours.TransformersModel, "_generate", note)
     judge = Judge("transformers", model, max_tokens=1)
     requests = [request_of(judge, item, text="x" * (item % 2 * 500)) for item in range(100)]
     queued_before_loading(monkeypatch, requests, 1)
     assert len(computed) == 100
-    assert padded[0] < 1.1 * read[0]
+    padded = sum(max(batch) * len(batch) for batch in computed.batches)
+    assert padded < 1.1 * sum(map(sum, computed.batches))
     release_models()
 
 
@@ -390,30 +377,6 @@ def items_of(n: int) -> list[dict[str, str]]:
 def n_stored(cache: Path) -> int:
     with contextlib.closing(sqlite3.connect(cache / FILE_NAME)) as connection:
         return int(connection.execute("SELECT count(DISTINCT key) FROM replies").fetchone()[0])
-
-
-class Computed(list[str]):
-    """The last message of each prompt that a model computed, and whether there was a first one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = threading.Event()
-
-
-@pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
-    from evalkit.engine.providers.transformers import TransformersModel
-
-    seen = Computed()
-    generate = TransformersModel._generate
-
-    def note(self: TransformersModel, waiting: list[Any]) -> object:
-        seen.extend(one.call.request.prompt.messages[-1].content for one in waiting)
-        seen.first.set()
-        return generate(self, waiting)
-
-    monkeypatch.setattr(TransformersModel, "_generate", note)
-    return seen
 
 
 def test_a_batch_that_takes_too_long_is_a_timeout(model: str) -> None:
@@ -442,22 +405,19 @@ def test_loading_and_waiting_in_line_are_not_under_the_time_out(model: str, monk
     monkeypatch.setattr(ours, "load_model", lambda judge: time.sleep(0.5) or load(judge))
     # a reply of one token is at its end before the clock is looked at, so that only the loading could be too long
     judge = Judge("transformers", model, max_tokens=1, timeout_s=0.2)
-    assert len(ask(*(request_of(judge, item) for item in range(20)))) == 20
+    found = ask_all(*(request_of(judge, item) for item in range(20)))
+    assert [len(replies) for replies in found] == [1] * 20
 
 
 def test_two_runs_at_once_share_a_model_and_what_both_want_is_computed_once(
     model: str, tmp_path: Path, computed: Computed
 ) -> None:
     judge = Judge("transformers", model, max_tokens=8)
-    both = threading.Barrier(2)
 
-    def run(first: int, last: int) -> object:
-        both.wait(300)
-        return ek.judge(items_of(30)[first:last], "correctness", judge, samples=1, cache=tmp_path)
+    def run(items: list[dict[str, str]]) -> pd.DataFrame:
+        return ek.judge(items, "correctness", judge, samples=1, cache=tmp_path)
 
-    with ThreadPoolExecutor(2) as pool:
-        one, other = pool.submit(run, 0, 20), pool.submit(run, 10, 30)
-        tables = [one.result(300), other.result(300)]
+    tables = in_threads(lambda: run(items_of(30)[:20]), lambda: run(items_of(30)[10:]))
     assert len(computed) == len(set(computed)) == 30
     again = ek.judge(items_of(30), "correctness", judge, samples=1, cache=tmp_path, offline=True)
     assert again["error"].astype(str).ne("cache_miss").all()
@@ -554,7 +514,6 @@ def test_ctrl_c_ends_a_process_and_the_next_one_computes_the_rest_in_forked_chil
     model: str, tmp_path: Path, warm_lighteval: WarmProcess
 ) -> None:
     child = started(warm_lighteval, INTERRUPTED, model, tmp_path)
-    assert child.stdout is not None
     first = child.stdout.readline()
     child.send_signal(signal.SIGINT)
     out, err = finished(child)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import vllm_stand_in
-from judge_requests import SCHEMA, request_of
+from judge_requests import SCHEMA, ask, ask_all, request_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -23,8 +23,6 @@ from evalkit.core.prompts_and_replies import Message, Reply
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.in_process_models import release_models
-from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, MissingExtraError
 
 INSTALLED = importlib.util.find_spec("vllm") is not None
@@ -34,21 +32,6 @@ INSTALLED = importlib.util.find_spec("vllm") is not None
 def vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[vllm_stand_in.LLM]]:
     yield vllm_stand_in.install(monkeypatch)
     release_models()
-
-
-def ask(*requests: Request, n: int = 1) -> list[list[Reply] | BaseException]:
-    """Ask all of them at one time, on the loop thread."""
-
-    async def work() -> list[list[Reply] | BaseException]:
-        return await asyncio.gather(*(connect(r.judge).ask(r, n) for r in requests), return_exceptions=True)
-
-    return LoopThread.get().submit(work()).result(300)
-
-
-def one(*requests: Request, n: int = 1) -> list[Reply]:
-    [replies] = ask(*requests, n=n)
-    assert isinstance(replies, list)
-    return replies
 
 
 @pytest.mark.parametrize("place", vllm_stand_in.FACTS)
@@ -64,7 +47,7 @@ def test_the_real_package_keeps_the_facts(place: str) -> None:
 
 def test_a_reply_says_how_it_ended_and_what_it_took(vllm: type[vllm_stand_in.LLM]) -> None:
     judge = Judge("vllm", "org/m", max_tokens=5, price=(10.0, 100.0))
-    replies = one(request_of(judge, 1, (0, 1, 2)), n=3)
+    replies = ask(request_of(judge, 1, (0, 1, 2)), n=3)
     # "<user>ITEM-1 <assistant>" is 6 + 7 + 11 bytes; each reply is cut at 5
     assert [reply.prompt_tokens for reply in replies] == [8, 8, 8]
     assert [(reply.completion_tokens, reply.finish_reason) for reply in replies] == [(5, "length")] * 3
@@ -111,8 +94,8 @@ def test_what_the_judge_says_stands_above_the_models_defaults(vllm: type[vllm_st
     vllm.defaults = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9}
     params = {"top_k": 20, "stop": "[END]", "dtype": "bfloat16", "revision": "v2", "quantization": "awq"}
     judge = Judge("vllm", "m", temperature=0.5, params=params)
-    one(request_of(judge, 1, form="json"))
-    one(request_of(judge.replace(temperature=None, max_tokens=None, params={**params, "top_p": 0.1}), 2))
+    ask(request_of(judge, 1, form="json"))
+    ask(request_of(judge.replace(temperature=None, max_tokens=None, params={**params, "top_p": 0.1}), 2))
     first, second = (params for _, params in vllm.seen)
     assert (first.temperature, first.top_p, first.top_k, first.max_tokens, first.stop) == (
         0.5,
@@ -129,12 +112,12 @@ def test_what_the_judge_says_stands_above_the_models_defaults(vllm: type[vllm_st
 
 
 def test_a_schema_binds_the_reply_and_nothing_is_said_to_be_sent_otherwise(vllm: object) -> None:
-    [reply] = one(request_of(Judge("vllm", "m"), 1, form="json"))
+    [reply] = ask(request_of(Judge("vllm", "m"), 1, form="json"))
     assert reply.sent is None
 
 
 def test_at_temperature_0_all_samples_are_one_computation(vllm: type[vllm_stand_in.LLM]) -> None:
-    replies = one(request_of(Judge("vllm", "m", temperature=0), 1, (0, 1, 2)), n=3)
+    replies = ask(request_of(Judge("vllm", "m", temperature=0), 1, (0, 1, 2)), n=3)
     assert len(replies) == 3
     assert len({reply.text for reply in replies}) == len(vllm.seen) == 1
 
@@ -142,17 +125,16 @@ def test_at_temperature_0_all_samples_are_one_computation(vllm: type[vllm_stand_
 def test_prompts_that_cannot_be_computed_fail_alone(vllm: type[vllm_stand_in.LLM]) -> None:
     judge = Judge("vllm", "m", timeout_s=3)
     texts = ["", "x" * 5000, "HANG", "ABORT"]
-    good, long, hangs, aborted = ask(*(request_of(judge, i, text=text) for i, text in enumerate(texts)))
+    good, long, hangs, aborted = ask_all(*(request_of(judge, i, text=text) for i, text in enumerate(texts)))
     assert isinstance(good, list)
     for problem, kind, words in [
         (long, "too_long", "maximum context length is 4096"),
         (hangs, "timeout", "not finished after 3 s"),
         (aborted, "server_error", "'abort'"),
     ]:
-        assert isinstance(problem, ProviderError)
         assert problem.kind == kind
         assert words in problem.detail
-    assert isinstance(ask(request_of(judge, 9))[0], list)
+    assert isinstance(ask_all(request_of(judge, 9))[0], list)
     release_models()
     [engine] = vllm.closed
     assert not engine.waiting  # what hung was aborted
@@ -171,21 +153,19 @@ def test_an_odd_error_of_a_template_is_of_its_prompt_alone(
 
     monkeypatch.setattr(vllm, "enqueue_chat", odd)
     judge = Judge("vllm", "m")
-    found = ask(*(request_of(judge, i, text="BAD" if i == 3 else "x") for i in range(9)))
+    found = ask_all(*(request_of(judge, i, text="BAD" if i == 3 else "x") for i in range(9)))
     problem = found.pop(3)
-    assert isinstance(problem, ProviderError)
     assert "TypeError" in problem.detail
     assert all(isinstance(one, list) for one in found)
 
 
 def test_an_engine_that_has_ended_is_started_anew(vllm: type[vllm_stand_in.LLM], tmp_path: Path) -> None:
     judge = Judge("vllm", "m")
-    one(request_of(judge, 1))
+    ask(request_of(judge, 1))
     vllm.dead = 1
-    [problem] = ask(request_of(judge, 2))
-    assert isinstance(problem, ProviderError)
+    [problem] = ask_all(request_of(judge, 2))
     assert (problem.kind, "has ended" in problem.detail) == ("server_error", True)
-    one(request_of(judge, 3))
+    ask(request_of(judge, 3))
     assert (len(vllm.made), len(vllm.closed)) == (2, 1)
     vllm.dead = 1  # and judge asks again by itself
     items = [{"item_id": "a", "question": "2 + 2?", "answer": "4", "reference": "4"}]
@@ -197,11 +177,10 @@ def test_an_engine_that_has_ended_is_started_anew(vllm: type[vllm_stand_in.LLM],
 def test_an_engine_that_breaks_fails_its_calls_and_leaves_nothing_behind(vllm: type[vllm_stand_in.LLM]) -> None:
     judge = Judge("vllm", "m")
     vllm.broken = True
-    [problem] = ask(request_of(judge, 1, (0, 1)), n=2)
-    assert isinstance(problem, ProviderError)
+    [problem] = ask_all(request_of(judge, 1, (0, 1)), n=2)
     assert (problem.kind, "no such token" in problem.detail) == ("client_error", True)
     vllm.broken = False
-    assert isinstance(ask(request_of(judge, 2))[0], list)
+    assert isinstance(ask_all(request_of(judge, 2))[0], list)
     release_models()
     assert len(vllm.closed[0].aborted) == 2
 
@@ -221,12 +200,12 @@ def test_messages_are_read_as_the_models_template_has_them(
     vllm.template = template
     plain = request_of(Judge("vllm", "m"), 1)
     prompt = replace(plain.prompt, messages=(Message("system", "be fair"), *plain.prompt.messages))
-    one(replace(plain, source=prompt))
+    ask(replace(plain, source=prompt))
     assert vllm.seen[0][0] == read
 
 
 def test_options_of_a_template_reach_it(vllm: type[vllm_stand_in.LLM]) -> None:
-    one(request_of(Judge("vllm", "m", params={"chat_template_kwargs": {"enable_thinking": False}}), 1))
+    ask(request_of(Judge("vllm", "m", params={"chat_template_kwargs": {"enable_thinking": False}}), 1))
     assert vllm.seen[0][0].endswith("[enable_thinking]<assistant>")
 
 
@@ -234,9 +213,9 @@ def test_options_of_the_machine_come_from_a_variable_and_are_another_engine(
     vllm: type[vllm_stand_in.LLM], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge = Judge("vllm", "m")
-    one(request_of(judge, 1))
+    ask(request_of(judge, 1))
     monkeypatch.setenv("EVALKIT_VLLM", '{"gpu_memory_utilization": 0.5, "max_model_len": 64}')
-    one(request_of(judge, 1))
+    ask(request_of(judge, 1))
     assert [made["gpu_memory_utilization"] for made in vllm.made] == [0.92, 0.5]
     assert vllm.made[1]["max_model_len"] == 64
     assert release_models() == 2
@@ -340,8 +319,7 @@ def test_time_in_the_engines_queue_is_not_under_the_time_out(vllm: type[vllm_sta
     judge = Judge("vllm", "m", timeout_s=2.0)
     hangs, good = request_of(judge, 1, text="HANG"), request_of(judge, 3)
     queued = request_of(judge.replace(timeout_s=1.0), 2, text="QUEUED")
-    problem, replies = ask(hangs, good)
-    assert isinstance(problem, ProviderError)
+    problem, replies = ask_all(hangs, good)
     assert "not finished after 2 s" in problem.detail
     assert isinstance(replies, list)
 

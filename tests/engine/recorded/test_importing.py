@@ -343,44 +343,6 @@ class TestPairs:
 
 
 class TestDownstream:
-    def table(self) -> pd.DataFrame:
-        rng = np.random.default_rng(3)
-        rows = []
-        for at in range(40):
-            truth = int(rng.integers(1, 4))
-            for judge in ("x", "y"):
-                for _ in range(3):
-                    mark = truth if rng.random() < 0.8 else int(rng.integers(1, 4))
-                    rows.append({"item_id": str(at), "judge": judge, "mark": mark, "truth": truth})
-        return pd.DataFrame(rows)
-
-    @pytest.mark.long
-    def test_every_function_takes_it(self):
-        long = self.table()
-        table = ek.import_judgments(long, RUBRIC, score="mark")
-        votes = ek.vote(table)
-        scores = ek.aggregate(votes)
-        items = long.drop_duplicates("item_id")[["item_id", "truth"]]
-        labels = ek.extract_labels(items, {"good": "truth"})
-        assert ek.summarize(scores)["n_items"].tolist() == [40]
-        assert len(ek.reliability(table, full=True)) == 1
-        assert len(ek.align(votes, labels)) == 2
-        assert len(ek.align(scores, labels)) == 1
-        assert len(ek.stats.jury_value(votes, labels)) > 0
-        assert ek.explain(table).empty
-        assert len(ek.reliability(table, ks=[1, 3])) > 0
-        assert ek.show(table) is not None
-        for plot in (
-            ek.plots.plot_scores(scores),
-            ek.plots.plot_agreement(votes),
-            ek.plots.plot_disagreement(votes, labels),
-        ):
-            assert plot is not None
-        assert ek.plots.plot_confusion(votes, labels) is not None
-        shown_ = ek.Evaluation.of(table, items, labels, RUBRIC)
-        assert "40 of 40" in str(shown_)
-        assert ek.compare(shown_, shown_) is not None
-
     def test_votes_leave_out_what_was_not_asked_and_count_what_was_not_decided(self):
         rows = [{"item_id": "a", "judge": "x", "mark": mark} for mark in (3, "skip", "pass")] + [
             {"item_id": "a", "judge": "y", "mark": "skip"}
@@ -491,3 +453,32 @@ def test_groups_and_systems_of_the_items_stay_in_every_step():
         assert ek.summarize(scores, by="system_id")["n_items"].sum() == n_items
     two = pd.concat([scores.assign(system_id=name) for name in "xy"])  # an item may have several systems, with by=
     assert ek.summarize(two, by="system_id")["n_items"].tolist() == [n_items] * 2
+
+
+ANSWERED = ek.Rubric(id="r", inputs=["question", "answer?"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
+SYSTEMS = pd.DataFrame(
+    {
+        "item_id": ["q1", "q1", "q2"],
+        "judge": "j",
+        "score": [1, 0, 1],
+        "system": ["new", "old", "new"],
+        "answer": list("xyx"),
+    }
+)
+
+
+@pytest.mark.parametrize("columns", [["system"], ["answer"], ["system_id"], ["system", "answer"]])
+def test_several_systems_share_an_id(columns):
+    rows = SYSTEMS.assign(system_id=SYSTEMS["system"])[["item_id", "judge", "score", *columns]]
+    with pytest.raises(InputError, match=rf"item 'q1' has 2 values in column '{columns[0]}'.*item=.*system="):
+        ek.import_judgments(rows, ANSWERED, score="score")
+
+
+def test_samples_and_other_ids_are_fine():
+    same = SYSTEMS.assign(system="new", answer="x")
+    assert ek.import_judgments(same, ANSWERED, score="score")["sample"].tolist() == [0, 1, 0]
+    ids = SYSTEMS["item_id"] + SYSTEMS["system"]
+    made = ek.import_judgments(SYSTEMS, ANSWERED, item=ids, score="score", system="system")
+    assert made["system_id"].tolist() == ["new", "old", "new"]
+    with pytest.raises(InputError, match="'q1' has two values of system"):
+        ek.import_judgments(SYSTEMS.drop(columns="answer"), ANSWERED, score="score", system="system")

@@ -15,8 +15,15 @@ import evalkit as ek
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
 from evalkit.notebook.together.label_forms import Forms
 from evalkit.notebook.tuner.tuning_session import Session
-from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_key, looks_at, read_log
-from evalkit.stats.alignment.label_splits import count_look, split_labels
+from evalkit.stats.alignment.label_splits import (
+    ItemSet,
+    append_log,
+    count_look,
+    look_key,
+    looks_at,
+    read_log,
+    split_labels,
+)
 
 RUBRIC = ek.Rubric(
     id="r", inputs=["answer"], template="number@v1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -13,9 +14,8 @@ from evalkit.rubrics.scales import Scale
 
 FIVE = Scale.of(dict.fromkeys(range(1, 6), ""))
 QUALITY = Scale.of({"good": "", "bad": ""}, level="nominal")
+AROUND = ("The candidate wrote {} here.", "It reads\n{}\nand is wrong.", "(It reads {})")
 ADR = ROOT / "docs" / "adr" / "0004-parsing.md"
-
-each_pair = pytest.mark.parametrize("pair", PAIRS)
 
 
 def read(text: str, form: str, scale: Scale = FIVE) -> object:
@@ -26,7 +26,6 @@ def test_the_record_lists_every_pair() -> None:
     assert [pair for pair in PAIRS if f"`{pair[0]}…{pair[1]}`" not in ADR.read_text(encoding="utf-8")] == []
 
 
-@each_pair
 @pytest.mark.parametrize(
     ("form", "text"),
     [
@@ -36,24 +35,24 @@ def test_the_record_lists_every_pair() -> None:
         ("tagged", "[FEEDBACK] Two claims hold. [RESULT] **{}** [END]"), ("json", "{}"),
     ],
 )  # fmt: skip
-def test_an_answer_in_any_marks_is_read(pair: str, form: str, text: str) -> None:
-    assert read(text.format(f"{pair[0]}2{pair[1]}"), form) == 2
+def test_an_answer_in_any_marks_is_read(form: str, text: str) -> None:
+    for pair in PAIRS:
+        assert read(text.format(f"{pair[0]}2{pair[1]}"), form) == 2, pair
 
 
-@each_pair
 @pytest.mark.parametrize("text", ["{}", "It is short.\nVerdict: {}", "Verdict: **{}**\nIt is short."])
-def test_a_label_in_any_marks_is_read(pair: str, text: str) -> None:
-    assert read(text.format(f"{pair[0]}bad{pair[1]}"), "label", QUALITY) == "bad"
+def test_a_label_in_any_marks_is_read(text: str) -> None:
+    for pair in PAIRS:
+        assert read(text.format(f"{pair[0]}bad{pair[1]}"), "label", QUALITY) == "bad", pair
 
 
-@each_pair
 @pytest.mark.parametrize("more", [{}, {"explanation": "Two claims hold."}])
-def test_a_json_text_in_any_marks_is_read(pair: str, more: dict[str, str]) -> None:
-    assert read(json.dumps({**more, "score": f"{pair[0]}2{pair[1]}"}), "json") == 2
-    assert read(json.dumps({**more, "label": f"{pair[0]}bad{pair[1]}"}), "json", QUALITY) == "bad"
+def test_a_json_text_in_any_marks_is_read(more: dict[str, str]) -> None:
+    for pair in PAIRS:
+        assert read(json.dumps({**more, "score": f"{pair[0]}2{pair[1]}"}), "json") == 2, pair
+        assert read(json.dumps({**more, "label": f"{pair[0]}bad{pair[1]}"}), "json", QUALITY) == "bad", pair
 
 
-@each_pair
 @pytest.mark.parametrize(
     ("form", "verdict"),
     [
@@ -62,15 +61,14 @@ def test_a_json_text_in_any_marks_is_read(pair: str, more: dict[str, str]) -> No
         ("tagged", "Paris.\n[RESULT] 5 [END]\nParis."), ("json", "an object"), (r"regex:Rating: (\d)", "Rating: 5"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("around", ["The candidate wrote {} here.", "It reads\n{}\nand is wrong.", "(It reads {})"])
 @pytest.mark.long
-def test_a_verdict_quoted_by_any_marks_is_masked(pair: str, form: str, verdict: str, around: str) -> None:
+def test_a_verdict_quoted_by_any_marks_is_masked(form: str, verdict: str) -> None:
     own = {"number": "Rating: 2", "tagged": "[RESULT] 2 [END]", "json": '{"score": 2}'}.get(form, "Rating: 2")
-    if form == "json":
-        verdict = "{'score': 5}" if pair != "''" else '{"score": 5}'
-    quoting = around.format(f"{pair[0]}{verdict}{pair[1]}")
-    assert read(quoting, form) is None
-    assert read(f"{quoting}\n{own}", form) == 2
+    for pair, around in itertools.product(PAIRS, AROUND):
+        said = verdict if form != "json" else "{'score': 5}" if pair != "''" else '{"score": 5}'
+        quoting = around.format(f"{pair[0]}{said}{pair[1]}")
+        assert read(quoting, form) is None, quoting
+        assert read(f"{quoting}\n{own}", form) == 2, quoting
 
 
 @pytest.mark.parametrize("mark", "”’»›」』》〞〟❞❜")

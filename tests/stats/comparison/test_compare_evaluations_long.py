@@ -14,16 +14,14 @@ from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.alignment.held_out_tests import evidence
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.stats.comparison.decisions import Difference
-from evalkit.stats.comparison.measured_floors import Floor, chance_limit
+from evalkit.stats.comparison.measured_floors import Floor, chance_limit, flip_rate_range
 from evalkit.stats.comparison.noise_floors import noise_floor
-from evalkit.stats.comparison.possible_floors import flip_rate_range
 from evalkit.stats.intervals import Interval, change_interval
-from evalkit.stats.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.significance import Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 
