@@ -41,7 +41,9 @@ def test_images_of_a_document_are_named_or_refused() -> None:
     for fields in ({"image": "shot"}, {"image": lambda doc: png()}):
         items = items_of([doc], answers, rubric, fields)
         with pytest.warns(EvalkitWarning, match="no judge is shown images"):
-            assert ek.judge(items, rubric, "fake:strict", progress=False)["error"].tolist() == ["unseen_image"]
+            assert ek.judge(items, rubric, "fake:strict", samples=1, progress=False)["error"].tolist() == [
+                "unseen_image"
+            ]
     with pytest.raises(InputError, match=r"rubric 'p' needs 'image'; put it into doc.specific"):
         items_of([doc], answers, rubric, {})
     named = items_of([doc], answers, rubric, {"image": lambda doc: "shots/a.png"})
