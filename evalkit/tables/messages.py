@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,10 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 CONVERSATIONS = ("conversation", "messages")
 """Inputs of rubrics that hold messages: what is none is refused."""
 _COLUMNS = ("question", "answer", "conversation")
+_SPEAKER_LINE = re.compile(
+    r"^[ \t]*\**(user|assistant|system|tool|human|ai|bot|agent|customer|client|model|student|teacher)\**[ \t]*:\**",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _COLUMNS) -> pd.DataFrame:
@@ -369,19 +374,28 @@ def _shown(value: Any, name: str) -> Any:
         return str(value)
 
 
-def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
-    """Who said or did what, and the text, in the order of the turns; empty if the value is no conversation.
+def value_turns(value: Any, name: str = "") -> list[tuple[int, str, str]]:
+    r"""The turns of a conversation as `turns` gives them, with the number of each message; empty if it is none.
 
-    `name` is the input of the rubric that has the value.
+    A text is one if at least two of its lines start with a speaker, as in ``User: …``. `name` is the input of the
+    rubric that has the value.
 
     Examples
     --------
     >>> value_turns([{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}])
-    [('user', 'Is it on?'), ('assistant', 'Yes.')]
+    [(1, 'user', 'Is it on?'), (2, 'assistant', 'Yes.')]
+    >>> value_turns("User: Is it on?\nAssistant: Yes.\nIt is."), value_turns("Note: it is on.")
+    ([(1, 'User', 'Is it on?'), (2, 'Assistant', 'Yes.\nIt is.')], [])
     """
     shown = _shown(value, name)
-    messages = forms.read_messages(shown) if isinstance(shown, list) else None
-    return [(heading, text) for _, heading, text in turns(messages or [])]
+    if isinstance(shown, list):
+        return [*turns(forms.read_messages(shown) or [])]
+    starts = [*_SPEAKER_LINE.finditer(shown)] if isinstance(shown, str) else []
+    if len(starts) < 2 or shown[: starts[0].start()].strip():
+        return []
+    ends = [start.start() for start in starts[1:]] + [len(shown)]
+    texts = [shown[start.end() : end].strip() for start, end in zip(starts, ends, strict=True)]
+    return [(number, start[1], text) for number, (start, text) in enumerate(zip(starts, texts, strict=True), 1)]
 
 
 def value_text(value: Any, name: str = "") -> str:
@@ -389,9 +403,10 @@ def value_text(value: Any, name: str = "") -> str:
 
     `name` is the input of the rubric that has the value.
     """
-    if headed := value_turns(value, name):
-        return "\n\n".join(f"{heading}: {text}" for heading, text in headed)
     shown = _shown(value, name)
+    messages = forms.read_messages(shown) if isinstance(shown, list) else None
+    if messages is not None:
+        return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
     if isinstance(shown, list) and not any(map(is_unseen, shown)):
         return "\n\n".join(map(value_text, shown))
     if isinstance(shown, list) or is_unseen(shown):
