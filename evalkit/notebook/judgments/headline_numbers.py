@@ -24,7 +24,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import BY_LABELS, chance_sentences
-from evalkit.stats.notes import notes_of, with_facts
+from evalkit.stats.result_tables import notes_of, with_facts
 
 _VERDICTS = {True: "pass", False: "fail", None: None}
 _SAID = {"pass": True, "fail": False}

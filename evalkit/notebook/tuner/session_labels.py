@@ -37,8 +37,8 @@ from evalkit.stats.alignment.label_splits import (
     read_log,
     take_part,
 )
-from evalkit.stats.comparison.decisions import Difference
-from evalkit.stats.notes import with_facts
+from evalkit.stats.comparison.comparison_table import Difference
+from evalkit.stats.result_tables import with_facts
 from evalkit.tables.schemas import LABEL_KEY
 
 

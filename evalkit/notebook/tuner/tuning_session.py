@@ -38,8 +38,7 @@ from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike
-from evalkit.stats.comparison.comparison_table import SAME
-from evalkit.stats.comparison.decisions import is_same
+from evalkit.stats.comparison.comparison_table import SAME, is_same
 from evalkit.tables.items import ItemsLike
 
 
