@@ -21,7 +21,9 @@ from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.files import records
 from evalkit.tables.grouping import ID_NOTES, by_value, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
+from evalkit.tables.messages import messages_of
 from evalkit.tables.schemas import LABEL_KEY, categorical, check, columns_of, id_text
+from evalkit.tables.steps import refuse_other_step, step_numbers
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""
@@ -155,9 +157,10 @@ def as_labels(
         people = of_judged(people, heads.merge(labels_of, how="cross"), two_sides=len(labels_of) > 1)
         if isinstance(items, pd.DataFrame) and {"item_id", "system_id"} <= {*items.columns}:
             people = of_judged(people, items[["item_id", "system_id"]])
-        return _with_codes_of_levels(
-            people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
-        )
+        if items is not None:
+            people = of_these_texts(people, items, rubric, inputs or {})
+            _refuse_other_steps(people, items, rubric, inputs or {})
+        return _with_codes_of_levels(people, rubric)
     if items is None:
         if len(labels) > _MOST_CRITERIA or not all(
             isinstance(columns, (str, list, tuple)) for columns in labels.values()
@@ -172,7 +175,21 @@ def as_labels(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
             f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"
         )
-    return extract_labels(items, labels, rubric=rubric)
+    people = extract_labels(items, labels, rubric=rubric)
+    if rubric is not None:
+        _refuse_other_steps(people, items, rubric_of(rubric), inputs or {})
+    return people
+
+
+def _refuse_other_steps(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str]) -> None:
+    """InputError for a label that is no step of its item, where the levels are the steps of each."""
+    for criterion in [criterion for criterion in rubric.criteria if criterion.steps_of]:
+        column = inputs.get(str(criterion.steps_of), str(criterion.steps_of))
+        cells = as_items(items, columns=[column]).set_index("item_id")[column]
+        is_step = (labels["criterion"] == criterion.name) & labels["label"].notna()
+        rows = labels[is_step & labels["item_id"].isin(cells.index)]
+        for item, label in zip(rows["item_id"], rows["label"], strict=True):
+            refuse_other_step(item, label, step_numbers(messages_of(cells[item])))
 
 
 def _with_codes_of_levels(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, can
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.message_files import with_images
 from evalkit.tables.message_forms import with_fields
-from evalkit.tables.schemas import TABLES, check, empty, required_columns
+from evalkit.tables.schemas import TABLES, check, empty
 
 _SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
@@ -367,7 +367,7 @@ def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str
     """A table as `read_table` returns it, from a DataFrame of cells that was read from `source`."""
     if not len(frame.columns):
         return empty(name)
-    complete = (kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns))
+    complete = (kind for kind in (name, *others) if {*TABLES[kind]} <= set(frame.columns))
     name = next(complete, name)
     texts = [column for column in TABLES[name] if column in frame.columns and column != "explanation"]
     blank = {
