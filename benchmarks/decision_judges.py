@@ -46,7 +46,7 @@ class Biller:
         provider = "openai" if chat else "systemone" if "state" in body else "decisions"
         n = body.get("n", 1) if chat else 1
         sent = {name: value for name, value in body.items() if name in ("messages", "input", "state", "questions")}
-        tokens = len(json.dumps(sent, ensure_ascii=False).encode()) // BYTES_PER_TOKEN
+        tokens = len(json.dumps(sent, ensure_ascii=False, separators=(",", ":")).encode()) // BYTES_PER_TOKEN
         prompt_usd, reply_usd = PRICES[provider]
         self.requests[provider] += 1
         if not chat:

@@ -18,7 +18,8 @@ TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env", "header
 _PRIVATE = (".localhost", ".local", ".internal", ".home.arpa")
 """Ends of host names that standards reserve for one machine or network (RFC 6761, 6762, 8375; ICANN)."""
 
-_LOGPROBS = {"logprobs": True, "top_logprobs": 20}
+LOGPROBS = {"logprobs": True, "top_logprobs": 20}
+"""The parameters that ask for log-probabilities, where `Judge.score` needs them."""
 
 
 def host_of(url: str) -> str:
@@ -126,4 +127,4 @@ def with_logprobs(params: Mapping[str, Any], provider: str, score: str | None, w
         )
     if params.get("logprobs", True) is not True:
         raise ConfigError(f"{who}: score={score!r} sets logprobs itself; remove logprobs from params=")
-    return _LOGPROBS | dict(params)
+    return LOGPROBS | dict(params)

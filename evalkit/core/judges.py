@@ -15,6 +15,7 @@ import orjson
 from evalkit.core.clients import ELSEWHERE, GivenClient, fields_of
 from evalkit.core.judge_field_checks import (
     FIELDS,
+    LOGPROBS,
     TEXT_FIELDS,
     base_url_of,
     host_of,
@@ -36,17 +37,22 @@ if TYPE_CHECKING:
     """A function that judges, sync or async: takes a Prompt, returns the text of a reply, or a Reply."""
 
 
-class _Default(float):
-    """A default: decision models refuse the same number where the user wrote it."""
-
-
-class _DefaultCount(int):
-    """As `_Default`, of a whole number."""
-
-
+_UNSET: Any = ...
+"""The value of a field that the user does not set; `_defaults` has its value by provider."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FIELD_PARAMS = ("temperature", "max_tokens")
+_NUMBERS: Mapping[str, Callable[[Any], Any]] = {
+    "temperature": float, "max_tokens": int, "weight": float, "price": lambda price: tuple(map(float, price)),
+}  # fmt: skip
 _IDENTITY = ("provider", "service", "model", "template", *_FIELD_PARAMS, "params")
+
+
+def _defaults(provider: str) -> dict[str, Any]:
+    """The fields whose default is another for each provider: decision models and functions are sent no parameters."""
+    if PROVIDERS[provider].decides:
+        return {"temperature": None, "max_tokens": None, "score": "expected"}
+    is_function = provider == "function"
+    return {"temperature": None if is_function else 1.0, "max_tokens": None if is_function else 512, "score": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +71,10 @@ class Judge:
         Host of `base_url` without port, ``local`` for loopback and for models in this process, ``litellm`` for
         ``litellm`` without `base_url`, unless you set it. Part of the reply key.
     temperature
-        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. At 0, more than one sample has no use. Decision
-        models take none.
+        Sampling temperature, ≥ 0 (default 1.0; of functions None), or None: not sent. At 0, more than one sample has no
+        use. Decision models take none.
     max_tokens
-        Longest reply in tokens, ≥ 1, or None: not sent (``anthropic`` needs one). Decision models take none.
+        Longest reply in tokens, ≥ 1 (default 512; of functions None), or None: not sent. Decision models take none.
     weight
         Relative weight in a jury: 0, or from 1e-9 to 1e9; 0 removes the judge from scores.
     template
@@ -116,8 +122,8 @@ class Judge:
     model: str
     name: str = ""
     service: str = ""
-    temperature: float | None = _Default(1.0)
-    max_tokens: int | None = _DefaultCount(512)
+    temperature: float | None = _UNSET
+    max_tokens: int | None = _UNSET
     weight: float = 1.0
     template: str | None = None
     base_url: str | None = None
@@ -126,7 +132,7 @@ class Judge:
     timeout_s: float = 60.0
     price: tuple[float, ...] | None = None
     params: Mapping[str, Any] = field(default_factory=Params)
-    score: ScoreReading | None = None
+    score: ScoreReading | None = _UNSET
     samples: int | None = None
     images: bool | None = None
     ask: Callable[[Any], Any] | str | None = field(default=None, compare=False, repr=False)
@@ -142,16 +148,9 @@ class Judge:
         if not isinstance(self.model, str) or not self.model.strip():
             raise ConfigError(f"a judge needs a model; write it as '{self.provider}:MODEL'")
         who = f"judge '{self.provider}:{self.model}'"
-        for name, (allowed, fits) in FIELDS.items():
-            if not fits(value := getattr(self, name)):
-                raise ConfigError(f"{name} of {who} must be {allowed}, got {value!r:.60}")
+        self._check_fields(who)
         if self.decides:
             self._check_decider(who)
-        for name, number in (("temperature", float), ("weight", float), ("max_tokens", int)):
-            if getattr(self, name) is not None:
-                put(self, name, number(getattr(self, name)))
-        if self.price is not None:
-            put(self, "price", tuple(map(float, self.price)))
         self._check_params(who)
         self._check_images(who)
         self._check_addresses(who)
@@ -167,6 +166,18 @@ class Judge:
     @property
     def _host(self) -> str:
         return host_of(self.base_url) if self.base_url else PROVIDERS[self.provider].host
+
+    def _check_fields(self, who: str) -> None:
+        """Set the defaults of the provider, and numbers in one type; ConfigError for a value out of its range."""
+        for name, default in _defaults(self.provider).items():
+            if getattr(self, name) is _UNSET:
+                object.__setattr__(self, name, default)
+        for name, (allowed, fits) in FIELDS.items():
+            if not fits(value := getattr(self, name)):
+                raise ConfigError(f"{name} of {who} must be {allowed}, got {value!r:.60}")
+        for name, read in _NUMBERS.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, read(getattr(self, name)))
 
     def _check_addresses(self, who: str) -> None:
         object.__setattr__(self, "base_url", base_url_of(self.provider, self.base_url))
@@ -206,12 +217,11 @@ class Judge:
             raise ConfigError(f"{who} cannot be shown images; providers that can: {listed(allowed)}; omit images=True")
 
     def _check_decider(self, who: str) -> None:
-        """Set what decision models do not take to None; ConfigError if it was written."""
+        """Raise ConfigError for what decision models do not take."""
         allowed = PROVIDERS[self.provider].body_params or ()
         for name in _FIELD_PARAMS:
-            if not isinstance(getattr(self, name), (_Default, _DefaultCount, type(None))):
+            if getattr(self, name) is not None:
                 raise ConfigError(f"{who} takes no {name}: a decision model writes no text; omit {name}=")
-            object.__setattr__(self, name, None)
         if unknown := [name for name in self.params if name not in allowed]:
             raise ConfigError(
                 f"params of {who} must not contain {listed(unknown)}, which decision models do not take; allowed: "
@@ -262,8 +272,6 @@ class Judge:
                 raise ConfigError(f"judge: {unknown_key(unknown[0], cls.__slots__)}")
             if "provider" not in fields or "model" not in fields:
                 raise ConfigError(f"a judge needs 'provider' and 'model'; got {listed(fields)}")
-            if fields["provider"] == "function":
-                fields = {"temperature": None, "max_tokens": None} | fields
             return cls(**fields)
         raise ConfigError(
             f"expected a Judge, a string 'provider:model' or a mapping, got {type(judge).__name__}; pass a "
@@ -317,8 +325,7 @@ class Judge:
             )
 
         def made(function: Ask | str) -> Judge:
-            defaults = {"name": name, "temperature": None, "max_tokens": None}
-            return cls("function", f"{name}@{version}", ask=function, **(defaults | fields))
+            return cls("function", f"{name}@{version}", ask=function, **({"name": name} | fields))
 
         return made if ask is None else made(ask)
 
@@ -469,9 +476,15 @@ class Judge:
         return self.provider != "fake"
 
     def replace(self, **changes: Any) -> Judge:
-        """A copy with some fields changed; name and service are derived again, unless they were set by hand."""
+        """A copy with some fields changed; what was not set by hand is derived again: name, service, defaults."""
         if "name" not in changes and self.name == f"{self.provider}:{self.model}":
             changes["name"] = ""
+        if "provider" in changes:
+            for name, default in _defaults(self.provider).items():
+                if getattr(self, name) == default:
+                    changes.setdefault(name, _UNSET)
+            params = {name: value for name, value in self.params.items() if LOGPROBS.get(name) != value}
+            changes.setdefault("params", params)  # those of `score` are set again where it needs them
         if "base_url" in changes or "provider" in changes:
             if self.service == self._host:
                 changes.setdefault("service", "")

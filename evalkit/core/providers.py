@@ -64,7 +64,7 @@ PROVIDERS: dict[str, Provider] = {
         takes_images=rf"(gpt-4o|gpt-4o-mini|gpt-4\.1|gpt-4\.1-mini|gpt-4\.1-nano|gpt-5|gpt-5-mini|gpt-5-nano|o1|o3|o4-mini){_DATE}",
     ),
     "anthropic": Provider(
-        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+        "Anthropic, by its Messages API", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
         "https://api.anthropic.com", ("anthropic",), logprobs=False, batches="anthropic_batches", batch_share=0.5,
         price_list="anthropic", takes_images=r"claude-(3|opus|sonnet|haiku)-.+",
     ),
@@ -74,7 +74,7 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "inference-providers": Provider(
         "Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN",
-        address="https://router.huggingface.co/v1", packages=("huggingface_hub",), seeds=True,
+        address="https://router.huggingface.co/v1", seeds=True,
     ),
     "decisions": Provider(
         "decision models at OpenAI, or any server that speaks its POST /v1/decisions (base_url)", "api.openai.com",

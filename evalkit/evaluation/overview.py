@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,10 @@ from evalkit.evaluation.items_with_criteria import (
 )
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
+from evalkit.stats.alignment.pass_probabilities import pass_probabilities
+from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.intervals import cluster_codes, mean_interval
-from evalkit.stats.notes import notes_of
+from evalkit.stats.result_tables import notes_of
 from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ _OTHER_ITEMS = (
 )
 _BY_VERDICT = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "kinds"}
 _BY_SCORE = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "scores"}
+_OF_CHANCES = {"gap": "people − P", "brier": "Brier score", "slope": "slope"}
 _AMONG_JUDGES = {"alpha_single": "alpha", "percent_agreement": "percent agreement", "spread": "spread"}
 
 
@@ -122,6 +125,7 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     yield "Judges among themselves", *_reliability(evaluation)
     if evaluation.noted_alignment is not None:
         yield from _alignment(evaluation, evaluation.noted_alignment)
+        yield from _probabilities(evaluation)
     unscored = int(evaluation.judged["error"].notna().sum())
     hint = [f"{counted(unscored, 'judgment')} unscored; {reasons} shows why"] * (unscored > 0)
     yield "", [], [f"Cost: {cost_of(evaluation)}", *hint]
@@ -300,6 +304,47 @@ def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[Sect
         yield "Judges against people, by score", *_aligned(by_score, _BY_SCORE)
     if unlabelled:
         yield "", [], unlabelled
+
+
+def _probabilities(evaluation: Evaluation) -> Iterator[Section]:
+    """What P(pass) shows against people, and whether another cut than .5 gains anything; from 30 labels on."""
+    judged: Any = evaluation.votes, evaluation.labels
+    if "pass_prob" not in evaluation.votes:
+        return
+    table = pass_probabilities(*judged, clusters=evaluation.clusters).table.dropna(subset="gap")
+    if table.empty:
+        return
+    cuts = pass_threshold(*judged, of="pass_prob", clusters=evaluation.clusters).set_index(["criterion", "judge"])
+    rows, notes = [], []
+    for row in table.to_dict("records"):
+        key = str(row["criterion"]), str(row["judge"])
+        shown = {"judge": key[1]} | ({"criterion": key[0]} if table["criterion"].nunique() > 1 else {})
+        figures = {title: _interval(row, name) for name, title in _OF_CHANCES.items()}
+        rows.append(shown | {"compared": count_of(row["n_labelled"], row["n_items"])} | figures)
+        sentence = f"{_gap_sentence(row)}; {_cut_sentence(cuts.loc[key])}"
+        notes.append((" on ".join(shown.values()), sentence))
+    cut = evaluation.rules.pass_prob_at
+    lines = [] if cut is None else [f"verdicts here pass from a P(pass) of {cut:g} on"]
+    yield "P(pass) against people", rows, [*lines, *noted(notes, len(rows), ", ")]
+
+
+def _gap_sentence(row: Mapping[Any, Any]) -> str:
+    """Whether people pass more or fewer items than P(pass) says."""
+    if row["gap_low"] <= 0 <= row["gap_high"]:
+        return "people's pass rate is not shown to differ from the mean P(pass)"
+    side = "fewer" if row["gap"] < 0 else "more"
+    return f"people pass {side} items than P(pass) says, by {figure(abs(row['gap']))} of the items"
+
+
+def _cut_sentence(row: Any) -> str:
+    """Whether a cut agrees better with people than .5: what labels show that it was not chosen on."""
+    if pd.isna(row["out_of_fold"]):
+        return f"no cut is chosen: {row['notes']}"
+    if row["out_of_fold"] <= row["present"]:
+        return "no cut agrees better with people than 0.5 out of fold: there is none to keep"
+    gain = f"a cut at {row['cut']:g} agrees with people on {figure(row['out_of_fold'])} of the items out of fold"
+    look = "pass_threshold(…, of='pass_prob', part='held-out') shows whether to keep it"
+    return f"{gain}, 0.5 on {figure(row['present'])}; {look}"
 
 
 def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, list[str]]:

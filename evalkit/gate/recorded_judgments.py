@@ -181,9 +181,11 @@ def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
     m = max(1, sum(criterion.scale.has_rule for criterion in rubric.criteria))
     blocks = judge_blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1, given.parts)
     n_yes = [block.count(True) for block in blocks]
-    is_of_mean = rules.pass_prob_at is not None and len(given.samples) > len(blocks)  # of P(pass), not of samples
-    if rules.rule.all_items or rules.has_own or is_of_mean:
+    if rules.rule.all_items or rules.has_own:
         return True
+    if rules.pass_prob_at is not None and len(given.samples) > len(blocks):  # the mean P(pass) of samples decides
+        verdicts = {*given.samples}
+        return verdicts != {not passed} or (m > 1 and passed is True)
     if passed is True:
         least = (m * (len(block) // 2 + 1) - (m - 1) * len(block) for block in blocks)
         return len(blocks) > 1 < m or any(map(ge, n_yes, least))

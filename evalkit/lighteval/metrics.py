@@ -307,8 +307,8 @@ class RubricScore(SampleLevelComputation):
             if asked_mode() is None and (os.environ.get(CONFIG_VARIABLE) or self.declared.settings.get("judges")):
                 _log.warning(_NOT_JUDGED, self.name, MODE_VARIABLE)
             return None
+        settings = self._resolved(task, scoring)
         with naming(task, self.name):
-            settings = resolve(self.declared, task, scoring)
             if settings.spec.rubric is not self.declared.rubric:
                 lighteval_rows.check_rubric(settings.spec.rubric)
             if not self._options.get("offline"):
@@ -333,7 +333,7 @@ class RubricScore(SampleLevelComputation):
             self._leave_receipt(settings, task, rows, tables, n_wanted)
         return rows
 
-    def _resolved(self, task: str, scoring: Scoring) -> MetricSettings:
+    def _resolved(self, task: str | None, scoring: Scoring) -> MetricSettings:
         with naming(task, self.name):
             return resolve(self.declared, task, scoring)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evalkit.errors import ConfigError, RubricError, listed
 
 if TYPE_CHECKING:
+    from evalkit.core.prompts_and_replies import Prompt
     from evalkit.rubrics.criteria import Criterion
     from evalkit.rubrics.scales import Scale
 
@@ -44,6 +45,33 @@ def answers_of(scale: Scale) -> dict[str, Any]:
     for option, text in zip(options, scale.texts, strict=True):
         option |= {"description": text} if text else {}
     return {"type": kind, list_name: options}
+
+
+def questions_of(prompt: Prompt, provider: str) -> Any:
+    """The questions of a prompt as the wire of a provider takes them, named ``c1``, ``c2`` …: names stay here."""
+    questions = [
+        {"name": f"c{number}", "instructions": question.messages[0].content, **(question.schema or {})}
+        for number, question in enumerate(prompt.together or (prompt,), 1)
+    ]
+    if provider == "decisions":
+        return questions
+    return {question["name"]: _without_labels(question) for question in questions}
+
+
+def _without_labels(question: Mapping[str, Any]) -> dict[str, Any]:
+    """A question as ``POST /v1/systemone`` takes it: levels have no labels, and options are keys."""
+    instructions = question["instructions"]
+    if levels := question.get("levels"):
+        texts = [level.get("description", level["label"]) for level in levels]
+        return {"type": "score", "instructions": instructions, "criteria": texts}
+    if choices := question.get("choices"):
+        labels = [choice["value"] for choice in choices]
+        names = option_names(labels)
+        texts = [choice.get("description") for choice in choices]
+        if names != labels:
+            texts = [label if text is None else f"{label}: {text}" for label, text in zip(labels, texts, strict=True)]
+        return {"type": "choice", "instructions": instructions, "criteria": dict(zip(names, texts, strict=True))}
+    return {"type": "noul", "instructions": instructions}
 
 
 def level_texts(scale: Scale) -> list[str]:

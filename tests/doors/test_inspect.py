@@ -18,6 +18,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from decision_server import at as decision_judge
+from decision_server import decider
 from servers import judge_server
 from warm_process import WarmProcess
 
@@ -94,6 +96,19 @@ ITEMS = pd.DataFrame(
         for at in range(1, 7)
     ]
 )
+
+
+@pytest.mark.parametrize("provider", ["decisions", "systemone"])
+def test_a_decision_model_scores_samples_and_its_template_is_its_own(provider: str) -> None:
+    with decider() as (server, model):
+        judge = decision_judge(server, provider=provider)
+        log = evaluated(Task(dataset=SAMPLES[:2], scorer=judge_scorer("correctness", judge)), ["MASS .1 .2 .7", "no"])
+        assert len(model.asked) == 2  # one sample of each
+        assert log.samples[0].scores["judge_scorer"].value["raw"] == pytest.approx(0.2 + 1.4)
+        assert [sample.scores["judge_scorer"].value["passed"] for sample in log.samples] == [1, 0]
+        with pytest.raises(ConfigError, match="default@v1 has the form 'json'"):
+            judge_scorer("correctness", judge, template="default@v1")
+        assert len(model.asked) == 2
 
 
 def test_figures_are_those_of_evaluate_and_replies_are_shared() -> None:

@@ -164,10 +164,7 @@ def test_metadata_is_that_of_the_sources(built: dict[str, Path]) -> None:
 
 
 def test_extras_are_those_of_the_design() -> None:
-    expected = (
-        "notebook label parquet lighteval inspect anthropic litellm inference-providers transformers vllm registry "
-        "postgres dask ray"
-    )
+    expected = "notebook label parquet lighteval inspect anthropic litellm transformers vllm registry postgres dask ray"
     # gate: jsonschema, which one deterministic check needs, and a fast parser for long configurations
     assert set(EXTRAS) == {*expected.split(), "datasets", "dev", "gate"}
 

@@ -335,7 +335,7 @@ class TestTracebacks:
 
     @pytest.mark.parametrize(
         ("provider", "library"),
-        [("litellm", "litellm"), ("inference-providers", "huggingface_hub"), ("anthropic", "anthropic")],
+        [("litellm", "litellm"), ("inference-providers", "aiohttp"), ("anthropic", "anthropic")],
     )
     @pytest.mark.parametrize(
         "step", [{"status": 401}, {"reset": True}, {"body": b"<p>"}], ids=["status", "reset", "html"]

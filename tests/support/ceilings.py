@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 41_716
-ALL = 41_716
-ALL = 41_716
+ALL = 41_439
+ALL = 41_439
+ALL = 41_510
 MOST = {
     "cli": 1_559,
     "core": 1_500,
-    "engine": 10_010,
+    "engine": 9_844,
     "errors": 177,
-    "evaluation": 1_993,
+    "evaluation": 1_989,
     "gate": 2_264,
     "inspect": 167,
     "lighteval": 2_788,
-    "notebook": 5_156,
+    "notebook": 5_120,
     "plots": 826,
     "rubrics": 4_720,
     "runs": 2_681,
-    "stats": 6_435,
+    "stats": 6_355,
     "tables": 1_429,
 }
 MOST_NODES_PER_STATEMENT = 1.03 * 683_326 / 46_677
@@ -186,6 +186,12 @@ RAISED = (
     Raise("engine", 12, "images of items that the rubric does not read"),
     Raise("rubrics", 3, "a scale of unchecked levels is refused"),
     Raise("stats", 4, "labels drawn by level where no level is known are refused"),
+    Raise("core", 13, "defaults by provider; a cut for each criterion is refused"),
+    Raise("evaluation", 36, "what probabilities showed, in the report"),
+    Raise("gate", 2, "a recorded verdict against the side of all samples is refused"),
+    Raise("lighteval", 6, "POLLUX criteria with decision models are refused"),
+    Raise("rubrics", 19, "questions of both forms, which the engine had"),
+    Raise("tables", 3, "turns have the numbers of their messages; ids that are the table's are matched at once"),
 )
 
 

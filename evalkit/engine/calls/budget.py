@@ -15,6 +15,7 @@ from evalkit.engine.providers.batch_interface import batch_share
 from evalkit.engine.providers.prices import most_image_tokens, price_of
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request, shares_bill
 from evalkit.errors import ConfigError
+from evalkit.rubrics.decision_questions import questions_of
 
 FEWEST = 20
 """Earlier replies of a judge that are enough to learn from."""
@@ -32,13 +33,16 @@ def longest_reply(judge: Judge) -> int:
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The maximum US$ of a request for `n` replies: each byte of the prompt is a token, each reply has full length."""
     prompt, judge = request.prompt, request.judge
+    n_bytes, schema = prompt.n_bytes, prompt.schema
+    if judge.decides:  # the questions are billed as they are sent
+        n_bytes, schema = 0, {"input": prompt.messages[-1].content, "questions": questions_of(prompt, judge.provider)}
     extra = image_tokens(request)
-    extra += len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
+    extra += len(canonical_json(dict(schema))) if schema is not None else 0
     if judge.params:  # tools are read as prompt, and each reply of best_of is written in full
         extra += len(canonical_json(dict(judge.params)))
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
-    return ((prompt.n_bytes + extra) * price[0] + n * longest_reply(judge) * price[1]) / 1e6
+    return ((n_bytes + extra) * price[0] + n * longest_reply(judge) * price[1]) / 1e6
 
 
 def image_tokens(request: Request) -> int:

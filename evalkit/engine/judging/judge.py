@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
@@ -35,6 +35,7 @@ from evalkit.tables.items import ItemsLike, with_typed_ids
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.budget import Budget
+    from evalkit.engine.calls.pending_call import Outcome
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,29 +157,13 @@ def judge_worklist(
     `until` repeats a call of that Unix time offline: later replies do not count, nor do recorded ones unless asked.
     `budget` is shared by several calls; None: one of this call alone, if `options` limit it.
     """
-    lookup, began = _opened(worklist, options, until), time.time()
-    if (lookup.missing or lookup.to_repair) and not options.offline:
-        from evalkit.engine.calls.budget import Budget
-        from evalkit.engine.calls.event_loop import fetch
-
-        budget = budget or Budget.of(options)  # which own answers and repairs share
-        if (first := _own_answers_needed(lookup)) is not None:
-            lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
-        store, options = lookup.stored.store, options.since(began)
-        requests, newer_than = _requests(lookup), lookup.newer_than
-        down: Collection[int] = ()
-        with _calling(lookup) as progress:
-            if requests:
-                outcomes = fetch(
-                    requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
-                )
-                down = _take(lookup, outcomes)
-            if repairs := _repairs(lookup, down):
-                requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
-                options = lookup.options.since(began)  # with the time that is left
-                outcomes = fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
-                _take_repairs(lookup, outcomes)
-    return _table(lookup)
+    judged = _judged(worklist, options, _fetched, until=until, budget=budget)
+    try:
+        judged.send(None)
+    except StopIteration as end:
+        table: pd.DataFrame = end.value
+        return table
+    raise AssertionError  # `_fetched` waits for no event
 
 
 def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None, str]:
@@ -237,31 +222,48 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     }
     spec = Spec.of(rubric, judges, **spec_arguments)
     chosen = Options(**(arguments | {"offline": True} if is_none(judges) else arguments))
-    return Keys.of_items(items, item_id).restore(await _ajudged(Worklist.of(spec, items, item_id), chosen))
+    return Keys.of_items(items, item_id).restore(await _judged(Worklist.of(spec, items, item_id), chosen, _awaited))
 
 
-async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:
-    lookup, began = _opened(worklist, options), time.time()
+async def _fetched(*args: Any, **options: Any) -> list[Outcome]:
+    """The outcomes of requests, for callers without an event loop: it returns when all have ended."""
+    from evalkit.engine.calls.event_loop import fetch
+
+    return fetch(*args, **options)
+
+
+async def _awaited(*args: Any, **options: Any) -> list[Outcome]:
+    """The outcomes of requests, for callers with an event loop."""
+    from evalkit.engine.calls.event_loop import afetch
+
+    return await afetch(*args, **options)
+
+
+async def _judged(
+    worklist: Worklist, options: Options, fetch: Callable[..., Awaitable[list[Outcome]]], *,
+    until: float | None = None, budget: Budget | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    """All of a call, with `fetch` for what is to be asked."""
+    lookup, began = _opened(worklist, options, until), time.time()
     if (lookup.missing or lookup.to_repair) and not options.offline:
         from evalkit.engine.calls.budget import Budget
-        from evalkit.engine.calls.event_loop import afetch
 
         budget = budget or Budget.of(options)  # which own answers and repairs share
         if (first := _own_answers_needed(lookup)) is not None:
-            lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
+            lookup = _with_answers(lookup, await _judged(first, _options_of_answers(lookup), fetch, budget=budget))
         store, options = lookup.stored.store, options.since(began)
         requests, newer_than = _requests(lookup), lookup.newer_than
         down: Collection[int] = ()
         with _calling(lookup) as progress:
             if requests:
-                fetching = afetch(
+                fetching = fetch(
                     requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
                 )
                 down = _take(lookup, await fetching)
             if repairs := _repairs(lookup, down):
                 requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
                 options = lookup.options.since(began)  # with the time that is left
-                fetching = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
+                fetching = fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
                 _take_repairs(lookup, await fetching)
     return _table(lookup)
 

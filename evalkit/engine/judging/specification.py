@@ -234,7 +234,7 @@ class Spec:
             settings.get("judges"), settings["template"], rubric, templates or {}, of_rubric=of_rubric
         )
         if settings.source("samples") == "default":
-            n_samples, judges = default_samples(judges)
+            n_samples, judges = default_samples(judges, prompt_builders)
             settings = settings.changed("samples", n_samples)
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
@@ -341,16 +341,18 @@ def check_names(inputs: Mapping[str, Any], rubric: Rubric) -> None:
         )
 
 
-def default_samples(judges: Sequence[Judge]) -> tuple[int, tuple[Judge, ...]]:
+def default_samples(judges: Sequence[Judge], builders: Sequence[PromptBuilder] = ()) -> tuple[int, tuple[Judge, ...]]:
     """The samples of judges without a number of their own, and the judges: decision models draw nothing, so take one.
 
-    Where others take more, it is the judge's own number, which profiles, versions and traces keep.
+    Where others take more, it is the judge's own number, which profiles, versions and traces keep. By `builders`, which
+    make the prompts of the judges, functions that stand in for decision models are known.
     """
-    if all(judge.decides for judge in judges):
+    decides = [builder.template.form == FORM for builder in builders] or [judge.decides for judge in judges]
+    if all(decides):
         return 1, tuple(judges)
-    takes_one = [judge.decides and judge.samples is None for judge in judges]
-    pairs = zip(judges, takes_one, strict=True)
-    return DEFAULT_SAMPLES, tuple(judge.replace(samples=1) if is_one else judge for judge, is_one in pairs)
+    pairs = zip(judges, decides, strict=True)
+    panel = (judge.replace(samples=1) if is_one and judge.samples is None else judge for judge, is_one in pairs)
+    return DEFAULT_SAMPLES, tuple(panel)
 
 
 def is_none(judges: Any) -> bool:

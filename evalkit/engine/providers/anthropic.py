@@ -1,14 +1,9 @@
-"""Anthropic's Messages API, by Anthropic's own client. evalkit handles retries, caching and costs."""
+"""Anthropic's Messages API, called with aiohttp; Anthropic's package is needed for the schemas that the API takes."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import zlib
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, BinaryIO
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
@@ -17,26 +12,23 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import token_count
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.api_keys import key_of
-from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
+from evalkit.engine.providers.chat_client import client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params
+from evalkit.engine.providers.openai import OpenAIClient, with_version
 from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem_of
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed, ssl_context, unreached_words
+from evalkit.engine.providers.transport import Answer
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError
-from evalkit.errors.secrets import Secret, locals_forgotten
 
 _HOST = PROVIDERS["anthropic"].host
 PATH = "/messages"
-_CONNECT_S = 20.0
-_ERROR_BYTES = 1 << 16
 _SET_BY_EVALKIT = ("system", "response_format", "max_completion_tokens")
 _MADE_HERE = ("messages", "temperature", "max_tokens", "max_completion_tokens", "response_format", "n")
-# Version 2026-10-21 of the API, which the client asks for, refuses these with every model; the one before it accepts
-# them with some
+# The newest version of the API refuses these with every model; the one before it accepts them with some
 _SAMPLING = ("temperature", "top_p", "top_k")
-_WITH_SAMPLING = "2023-06-01"
+_VERSION, _WITH_SAMPLING = "2026-10-21", "2023-06-01"
 _DEFAULT_TEMPERATURE = 1.0
 _FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 _USUAL = {"service_tier": ("standard", "batch"), "speed": ("standard",), "inference_geo": ("global", "not_available")}
@@ -68,45 +60,18 @@ def check(judge: Judge) -> None:
 
 def connect(judge: Judge) -> AnthropicClient:
     """The client for a judge's server and key variable; one of them per event loop."""
-    return client_of_loop(AnthropicClient, judge, (judge.base_url or f"https://{_HOST}").removesuffix("/v1"))
+    base_url = judge.base_url or PROVIDERS["anthropic"].address
+    return client_of_loop(AnthropicClient, judge, with_version(base_url))
 
 
-class AnthropicClient(ChatClient):
-    """Sends through ``AsyncAnthropic``, which neither retries nor follows redirects here."""
-
-    supports_n: bool | None = False
+class AnthropicClient(OpenAIClient):
+    """One server of the Messages API."""
 
     def __init__(self, judge: Judge, base_url: str) -> None:
-        import anthropic
-
-        super().__init__(judge)
-        url = urlsplit(base_url)
-        self._origin = f"{url.scheme}://{url.netloc}"
-        verify = ssl_context() if url.scheme == "https" else True
-        auth = _key_header(judge) if self._api_key_env or judge.given else None
-        try:
-            hooks: Any = {"response": [_stop_at_errors]}
-            http = anthropic.DefaultAsyncHttpxClient(
-                follow_redirects=False, verify=verify, auth=auth, event_hooks=hooks
-            )
-        except (ImportError, ValueError):  # the text may hold a password
-            raise ConfigError(
-                f"the client for {self._origin} cannot use the proxy in the environment; set an http:// proxy in "
-                "HTTPS_PROXY, or add the host to NO_PROXY"
-            ) from None
-        # without a key given here, the client would look for one on this machine; it logs the headers that it adds
-        self._client = anthropic.AsyncAnthropic(
-            api_key="unset", base_url=base_url, max_retries=0, http_client=http, open_telemetry=False,
-            default_headers=({} if host_of(base_url) == _HOST else _no_custom_headers())
-            | {"Authorization": anthropic.omit},
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"AnthropicClient({self._origin!r})"
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.close()
+        super().__init__(judge, base_url)
+        self.supports_n = False
+        self._is_azure = False
+        self._headers = {"anthropic-version": _VERSION, **self._headers}
 
     def price(self, judge: Judge) -> None:
         """None: the answer comes with its cost."""
@@ -119,106 +84,9 @@ class AnthropicClient(ChatClient):
             return as_completion(answer, judge)
         raise problem_in(answer, judge, body)
 
-    async def send(
-        self,
-        path: str,
-        body: bytes | AsyncIterator[bytes] | None,
-        *,
-        timeout_s: float,
-        method: str = "POST",
-        to: BinaryIO | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Send one request to a path below ``/v1``, with the key; a `ProviderError` says why there is no answer.
-
-        With `to`, the body of a good answer is written there and is not in the answer.
-        """
-        import anthropic
-        import httpx2
-
-        key = await self.sent_key() or Secret()
-        timeout = anthropic.Timeout(timeout_s, connect=min(_CONNECT_S, 0.9 * timeout_s))
-        secret_headers = self.headers()
-        options: Any = {"headers": dict(headers or {}), "timeout": timeout}
-        try:
-            with locals_forgotten():
-                async with asyncio.timeout(timeout_s):
-                    options["headers"] |= {name: value.reveal() for name, value in secret_headers.items()}
-                    # as a stream: a small compressed answer may become gigabytes
-                    if method == "GET":
-                        response = await self._client.get(
-                            f"/v1{path}", cast_to=httpx2.Response, options=options, stream=True
-                        )
-                    else:
-                        response = await self._client.post(
-                            f"/v1{path}", cast_to=httpx2.Response, content=body, options=options, stream=True
-                        )
-                    content = await _read(response, to)
-        except (anthropic.APIConnectionError, TimeoutError, httpx2.HTTPError) as error:  # HTTPError: while it is read
-            if not isinstance(error.__cause__, _ErrorStatusError):
-                raise self._problem(error, timeout_s) from None
-            response, content = error.__cause__.response, error.__cause__.content
-        except (ValueError, zlib.error) as error:
-            raise ProviderError(
-                "malformed", f"the answer of {self._origin} cannot be read: {error}", maybe_paid=True
-            ) from None
-        answer_headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, answer_headers, key.hide_in_bytes(content), self._origin, response.url.path)
-
-    def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
-        # asyncio's TimeoutError names the cancelled call as its cause
-        cause = type(error if isinstance(error, TimeoutError) else error.__cause__ or error).__name__
-        if cause in ("ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "PoolTimeout"):
-            return ProviderError(
-                "connection",
-                f"no connection to {self._origin} ({unreached_words(error.__cause__ or error, self._origin)})",
-            )
-        if "Timeout" in cause:
-            return ProviderError("timeout", f"no answer from {self._origin} in {timeout_s:g} s", maybe_paid=True)
-        return ProviderError("connection", f"the connection to {self._origin} broke off ({cause})", maybe_paid=True)
-
-
-class _ErrorStatusError(Exception):
-    """An answer with an error status: raised before the client reads all of it."""
-
-    def __init__(self, response: Any, content: bytes) -> None:
-        super().__init__()  # the client logs it, and the content may hold a key
-        self.response, self.content = response, content
-
-
-async def _stop_at_errors(response: Any) -> None:
-    if not response.is_success:
-        content = b""
-        with contextlib.suppress(ValueError, zlib.error):
-            content = await _read(response, None)
-        raise _ErrorStatusError(response, content[:_ERROR_BYTES])
-
-
-async def _read(response: Any, to: BinaryIO | None) -> bytes:
-    """The body, or nothing if it was written to `to`; it never takes much more memory than `MOST_BYTES`."""
-    encoding, content = response.headers.get("content-encoding", "").strip().lower(), bytearray()
-    try:
-        if to is not None:
-            async for piece in response.aiter_bytes():
-                to.write(piece)
-            return b""
-        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise ValueError(f"it is encoded as {encoding[:40]!r}; only gzip and deflate are supported")
-        async for piece in response.aiter_raw():
-            content += piece
-            if len(content) > MOST_BYTES:
-                break
-    finally:
-        await response.aclose()
-    if content and encoding not in ("", "identity"):
-        content = decompressed(bytes(content))
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB, the maximum")
-    return bytes(content)
-
 
 def version_for(body: Mapping[str, Any]) -> dict[str, str]:
-    """The header that asks for the version of the API that accepts a body; the client's own if none."""
+    """The header that asks for the version of the API that accepts a body; the usual one if none."""
     return {"anthropic-version": _WITH_SAMPLING} if any(name in body for name in _SAMPLING) else {}
 
 
@@ -328,24 +196,3 @@ def problem_in(answer: Answer, judge: Judge, body: Mapping[str, Any]) -> Provide
 
 def _is_own(judge: Judge) -> bool:
     return not judge.base_url or host_of(judge.base_url) == _HOST
-
-
-def _key_header(judge: Judge) -> Any:
-    """Adds the key to a request when it is sent."""
-    from httpx2 import Auth
-
-    class KeyHeader(Auth):
-        def auth_flow(self, request: Any) -> Any:
-            if key := key_of(judge):
-                request.headers.setdefault("authorization", key.reveal("Bearer "))
-            yield request
-
-    return KeyHeader()
-
-
-def _no_custom_headers() -> dict[str, Any]:
-    """The custom headers of the environment, left out: they are for Anthropic's own host alone."""
-    from anthropic import omit
-
-    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
-    return {line.partition(":")[0].strip(): omit for line in lines if ":" in line}

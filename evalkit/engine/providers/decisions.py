@@ -1,6 +1,6 @@
 """Decision models: a content and questions about it go in, probabilities come back (OpenAI's ``POST /v1/decisions``).
 
-`systemone` sends the same questions in the form of ``POST /v1/systemone``.
+`systemone` sends the same questions in the form of ``POST /v1/systemone``: by name in an object.
 
 One request holds the questions of one prompt. The body of the answer is stored as it came, and read after the cache.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.chat_client import client_of_loop, sent_images
@@ -26,9 +26,10 @@ from evalkit.engine.providers.prices import cost_of_call, stated_cost, tokens_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.engine.request import Request
+from evalkit.rubrics.decision_questions import questions_of
 
-_ENDPOINTS = ("/decisions", "/systemone")
-_CONTENTS = ("input", "state")
+_ENDPOINTS = {"decisions": "/decisions", "systemone": "/systemone"}
+_CONTENTS = {"decisions": "input", "systemone": "state"}
 _TOO_MANY = (400, 422)
 
 
@@ -43,21 +44,16 @@ def connect(judge: Judge) -> DecisionsClient:
 
 
 class DecisionsClient(OpenAIClient):
-    """One server of decision models."""
-
-    endpoint = "/decisions"
-    content = "input"
-    answers = "list"
-    other_provider = "systemone"
+    """One server of decision models; the form of a request is that of its judge's provider."""
 
     def __init__(self, judge: Judge, base_url: str) -> None:
         super().__init__(judge, base_url)
         self.supports_n = False
-        is_endpoint = base_url.partition("?")[0].rstrip("/").endswith(_ENDPOINTS)
-        self._path = "" if is_endpoint else self.endpoint
+        self._has_endpoint = base_url.partition("?")[0].rstrip("/").endswith((*_ENDPOINTS.values(),))
 
     def body(self, request: Request, *_: Any) -> tuple[dict[str, Any], None]:
         """The JSON body: the content, and the questions, named ``c1``, ``c2`` …"""
+        judge = request.judge
         content: Any = request.prompt.messages[-1].content
         if request.prompt.images:
             parts = [{"type": "input_text", "text": content}]
@@ -65,20 +61,13 @@ class DecisionsClient(OpenAIClient):
                 address = {"image_url": image.pop("url"), **image}
                 parts += [{"type": "input_text", "text": label}, {"type": "input_image", **address}]
             content = [{"role": "user", "content": parts}]
-        body = {"model": request.judge.model, self.content: content, "questions": self.questions(request.prompt)}
-        return {**body, **request.judge.params}, None
-
-    def questions(self, prompt: Prompt) -> Any:
-        """The questions of a prompt."""
-        questions = prompt.together or (prompt,)
-        return [
-            {"name": f"c{number}", "instructions": question.messages[0].content, **(question.schema or {})}
-            for number, question in enumerate(questions, 1)
-        ]
+        questions = questions_of(request.prompt, judge.provider)
+        return {"model": judge.model, _CONTENTS[judge.provider]: content, "questions": questions, **judge.params}, None
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """Send the questions of a prompt in one request."""
-        return await self.send(self._path, orjson.dumps(body), timeout_s=request.judge.timeout_s)
+        path = "" if self._has_endpoint else _ENDPOINTS[request.judge.provider]
+        return await self.send(path, orjson.dumps(body), timeout_s=request.judge.timeout_s)
 
     def problem(self, answer: Answer, request: Request, body: Mapping[str, Any]) -> ProviderError:
         """The error of an answer with an error status."""
@@ -86,12 +75,9 @@ class DecisionsClient(OpenAIClient):
         error = ErrorText.of(json_of(answer.content))
         if answer.status in _TOO_MANY and error.param == "questions" and len(body["questions"]) > 1:
             problem.detail += f"; it has {len(body['questions'])} questions: pass a lower number as criteria_per_call="
-        is_own = error.param == self.content and "unknown_parameter" not in error.codes
-        return self._with_wire(problem, error.param in _CONTENTS and not is_own)
-
-    def _with_wire(self, problem: ProviderError, is_other: bool) -> ProviderError:
-        if is_other:
-            problem.detail += f"; this address may speak the form of the provider {self.other_provider!r}"
+        is_own = error.param == _CONTENTS[request.judge.provider] and "unknown_parameter" not in error.codes
+        if error.param in _CONTENTS.values() and not is_own:
+            problem.detail += _other_form(request.judge)
         return problem
 
     def replies(
@@ -101,8 +87,10 @@ class DecisionsClient(OpenAIClient):
         judge, parsed = request.judge, json_of(answer.content)
         answers = parsed.get("answers") if isinstance(parsed, dict) else None
         if not isinstance(answers, type(body["questions"])):
-            problem = unexpected_answer(answer, judge, key_of(judge), f"{self.answers} of answers")
-            raise self._with_wire(problem, isinstance(answers, (list, dict)))
+            form = "list" if isinstance(body["questions"], list) else "object"
+            problem = unexpected_answer(answer, judge, key_of(judge), f"{form} of answers")
+            problem.detail += _other_form(judge) if isinstance(answers, (list, dict)) else ""
+            raise problem
         tokens = tokens_of(parsed.get("usage"))
         cost = stated_cost(parsed.get("usage"), answer.headers)
         model = parsed.get("model")
@@ -117,3 +105,8 @@ class DecisionsClient(OpenAIClient):
                 created=time.time(),
             )
         ]
+
+
+def _other_form(judge: Judge) -> str:
+    (name,) = _ENDPOINTS.keys() - {judge.provider}
+    return f"; this address may speak the form of the provider {name!r}"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ from evalkit.errors.secrets import Secret
 
 OWN_HOST = PROVIDERS["openai"].host
 _AZURE_HOST = re.compile(r"\.azure\.(?:com|us|cn)$")
+_CUSTOM_HEADERS = {OWN_HOST: "OPENAI_CUSTOM_HEADERS", PROVIDERS["anthropic"].host: "ANTHROPIC_CUSTOM_HEADERS"}
 _SET_ELSEWHERE = ("host", "connection", "content-length", "content-type", "authorization", "accept-encoding")
 
 
@@ -53,12 +55,11 @@ class OpenAIClient(ChatClient):
     """
 
     def __init__(self, judge: Judge, base_url: str) -> None:
-        is_own = host_of(base_url) == OWN_HOST
         super().__init__(judge)
-        self.supports_n = True if is_own else None
+        self.supports_n = True if host_of(base_url) == OWN_HOST else None
         self._base_url = base_url
         self._transport = Transport(base_url)
-        self._headers = _headers_for(own=is_own)
+        self._headers = _headers_for(base_url)
         self._is_azure = is_azure(base_url)
 
     def __repr__(self) -> str:
@@ -71,14 +72,15 @@ class OpenAIClient(ChatClient):
     async def send(
         self,
         path: str,
-        body: bytes | FormData | None,
+        body: bytes | FormData | AsyncIterator[bytes] | None,
         *,
         timeout_s: float,
         method: str = "POST",
         to: BinaryIO | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Answer:
         """Send one request with this client's headers and key; a `ProviderError` says why there is no answer."""
-        key, headers = await self.sent_key(), self._headers
+        key, headers = await self.sent_key(), {**self._headers, **headers}
         if isinstance(body, FormData):  # it has a content type of its own
             headers = {name: value for name, value in headers.items() if name != "content-type"}
         if to is not None:
@@ -103,6 +105,11 @@ class OpenAIClient(ChatClient):
         await self._transport.aclose()
 
 
+def with_version(base_url: str) -> str:
+    """An address with ``/v1`` at its end, which it may have already, also before the path of chat completions."""
+    return f"{base_url.rstrip('/').removesuffix('/chat/completions').removesuffix('/v1')}/v1"
+
+
 def is_azure(base_url: str) -> bool:
     """Whether an address is one of Azure, or of a gateway that speaks as Azure does."""
     return bool(_AZURE_HOST.search(host_of(base_url))) or "api-version=" in urlsplit(base_url).query
@@ -118,17 +125,18 @@ def _key_headers(key: Secret, base_url: str) -> tuple[str, ...]:
     return ("api-key",) if _AZURE_HOST.search(host_of(base_url)) else ("api-key", "authorization")
 
 
-def _headers_for(*, own: bool) -> dict[str, str]:
-    """The headers of each request, without the key. Accounts and custom headers are for OpenAI's own host alone."""
+def _headers_for(base_url: str) -> dict[str, str]:
+    """The headers of each request, without the key; accounts and custom headers are for the providers' own hosts."""
     headers = {
         "accept": "application/json",
         "accept-encoding": "gzip, deflate",
         "content-type": "application/json",
         "user-agent": f"evalkit/{__version__}",
     }
-    if own:
-        accounts = {name: os.environ.get(variable, "") for name, variable in ACCOUNTS.items()}
-        lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    if (host := host_of(base_url)) in _CUSTOM_HEADERS:
+        variables = ACCOUNTS if host == OWN_HOST else {}
+        accounts = {name: os.environ.get(variable, "") for name, variable in variables.items()}
+        lines = os.environ.get(_CUSTOM_HEADERS[host], "").split("\n")
         custom = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         headers |= {
             name: value for name, value in (accounts | custom).items() if name and value and name not in _SET_ELSEWHERE

@@ -11,7 +11,7 @@ import ssl
 import urllib.request
 import weakref
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, BinaryIO, NamedTuple
@@ -113,7 +113,7 @@ class Transport:
         self,
         path: str,
         headers: Mapping[str, str],
-        body: bytes | aiohttp.FormData | None,
+        body: bytes | aiohttp.FormData | AsyncIterator[bytes] | None,
         *,
         key: Secret | None = None,
         key_headers: Sequence[str] = ("authorization",),
@@ -365,16 +365,6 @@ def proxy_of(base_url: str) -> Secret | None:
     proxies = urllib.request.getproxies()
     address = proxies.get(url.scheme) or proxies.get("all") or ""
     return Secret(address if "://" in address or not address else f"http://{address}") or None  # as curl reads it
-
-
-def unreached_words(error: BaseException | None, url: str) -> str:
-    """Why a client of another package found no connection: the type of its error, or what to set."""
-    name = type(error).__name__
-    if name == "ProxyError" and "407" in str(error):
-        return f"{name}: the proxy {_SIGN_IN}: {_variable(urlsplit(url).scheme)}=http://NAME:PASSWORD@HOST:PORT"
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return name if error is None else f"{_message(error)}{_TRUST}"
 
 
 def _variable(scheme: str) -> str:

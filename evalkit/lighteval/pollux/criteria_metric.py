@@ -25,6 +25,7 @@ from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompt_builder import PromptBuilder
+from evalkit.runs.contract.scoring_config import Scoring
 
 _log = logging.getLogger("evalkit")
 _TOTALS = ("budget_usd", "max_calls")
@@ -149,6 +150,12 @@ class PolluxScore(RubricScore):
         for doc in docs:
             self._applying(doc)
         return super().check(task, docs)
+
+    def _resolved(self, task: str | None, scoring: Scoring) -> MetricSettings:
+        settings = super()._resolved(task, scoring)
+        if deciders := [judge.name for judge in settings.spec.judges if judge.decides]:
+            raise ConfigError(f"{listed(deciders)}: POLLUX asks for a text, and decision models write none")
+        return settings
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         return corpus_of(self.name, rows, self.shown)

@@ -237,7 +237,7 @@ def test_no_server_no_key_and_no_network_judge() -> None:
 
 LIBRARIES = [
     pytest.param("litellm", "litellm", "openai/m", id="litellm"),
-    pytest.param("inference-providers", "huggingface_hub", "org/m", id="inference-providers"),
+    pytest.param("inference-providers", "aiohttp", "org/m", id="inference-providers"),
 ]
 
 

@@ -235,6 +235,41 @@ def test_what_decision_models_do_not_take_is_refused_by_name(fields: dict[str, A
         ek.Judge("decisions", "gpt-6-luna", **fields)
 
 
+def test_another_provider_brings_its_own_defaults():
+    chat = ek.Judge("openai", "luna", score="mode")
+    luna = chat.replace(provider="decisions")
+    assert (luna.temperature, luna.max_tokens, luna.score, dict(luna.params)) == (None, None, "mode", {})
+    assert ek.Judge("openai", "luna").replace(provider="systemone").score == "expected"
+    back = ek.Judge("decisions", "luna").replace(provider="openai")
+    assert (back.temperature, back.max_tokens, back.score) == (1.0, 512, None)
+    warm = ek.Judge("openai", "luna", temperature=0.2, params={"top_logprobs": 5})
+    with pytest.raises(ek.errors.ConfigError, match="takes no temperature"):
+        warm.replace(provider="decisions")
+    with pytest.raises(ek.errors.ConfigError, match="must not contain 'top_logprobs'"):
+        warm.replace(provider="decisions", temperature=None)
+    assert warm.replace(provider="litellm").temperature == 0.2
+    assert ek.Judge("function", "f@1", ask=len).temperature is None
+
+
+def test_the_plan_of_a_decision_model_is_its_bill(tmp_path: Path, at: At):
+    with decider() as (server, model):
+
+        def bill(body: dict[str, Any]) -> dict[str, Any]:
+            step = model(body)
+            sent = {name: value for name, value in body.items() if name in ("input", "state", "questions")}
+            step["body"]["usage"]["input_tokens"] = len(json.dumps(sent, separators=(",", ":")).encode()) // 4
+            return step
+
+        server.faults = bill
+        items = items_with(*("It comes today. " * 40 for _ in range(30)))
+        for size in (1, "all"):
+            plan = ek.plan(items, RUBRIC, at(server), criteria_per_call=size, cache=tmp_path).table.iloc[0]
+            table = judged(tmp_path, at(server), items, criteria_per_call=size)
+            paid = table.drop_duplicates("key")["cost_usd"].sum()
+            assert plan["usd"] == pytest.approx(paid, rel=0.02)
+            assert paid <= plan["usd_at_most"]
+
+
 @pytest.mark.parametrize(
     ("rubric", "options", "error", "part"),
     [
@@ -413,7 +448,7 @@ def test_a_function_may_stand_in_for_a_decision_model(tmp_path: Path):
 
     judge = ek.Judge.function(answer, name="stand-in", version="1", template="decision")
     rubric = scale_of(scale={0: "No", 1: "Yes"}, pass_at=1)
-    table = judged(tmp_path, judge, [{"item_id": "x", "reply": "x"}], rubric, samples=1)
+    table = judged(tmp_path, judge, [{"item_id": "x", "reply": "x"}], rubric)
     assert table["pass_prob"].tolist() == [0.8]
     assert table["score"].tolist() == pytest.approx([0.8])
 

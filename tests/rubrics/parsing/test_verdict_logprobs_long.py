@@ -304,7 +304,7 @@ def test_a_verdict_passes_by_its_probability_and_not_by_the_mean():
 
 @pytest.mark.parametrize(("provider", "model"), [("litellm", "openai/m"), ("inference-providers", "org/m")])
 def test_libraries_pass_log_probabilities_on(provider, model, tmp_path):
-    pytest.importorskip({"litellm": "litellm"}.get(provider, "huggingface_hub"), reason=f"needs the extra {provider}")
+    pytest.importorskip({"litellm": "litellm"}.get(provider, "aiohttp"), reason=f"needs the extra {provider}")
     tokens: list[dict[Token, float]] = [{"4": 0.6, "5": 0.4}]
     with judge_server(always={"body": completion("4", content(tokens))}) as server:
         judge = Judge(provider, model, base_url=server.url, score="expected", timeout_s=30)
