@@ -15,38 +15,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 41_429
-ALL = 41_519
-ALL = 41_439
-ALL = 41_439
-ALL = 41_510
-ALL = 41_450
+ALL = 41_276
+ALL = 41_276
+ALL = 41_276
+ALL = 41_276
+ALL = 41_276
+ALL = 41_276
 MOST = {
     "cli": 1_559,
     "core": 1_497,
     "engine": 9_844,
     "errors": 177,
     "evaluation": 1_981,
-    "gate": 2_244,
-    "inspect": 167,
-    "lighteval": 2_787,
-    "notebook": 5_095,
-    "plots": 826,
-    "rubrics": 4_699,
-    "runs": 2_670,
-    "stats": 6_435,
-    "tables": 1_425,
-    "rubrics": 4_720,
-    "evaluation": 1_989,
-    "gate": 2_262,
+    "gate": 2_242,
     "inspect": 163,
-    "lighteval": 2_780,
-    "notebook": 5_120,
+    "lighteval": 2_779,
+    "notebook": 5_093,
     "plots": 826,
-    "rubrics": 4_716,
-    "runs": 2_681,
-    "stats": 6_355,
-    "tables": 1_390,
+    "rubrics": 4_695,
+    "runs": 2_670,
+    "stats": 6_353,
+    "tables": 1_386,
 }
 MOST_NODES_PER_STATEMENT = 1.03 * 683_326 / 46_677
 
