@@ -65,13 +65,11 @@ function render({ model, el }) {
   }
   // the label is for the criterion on screen, even if the kernel shows another by then
   const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
-  function show(version) {
-    const { current, against } = get("figures");
-    if (version !== current) send({ do: "versions", current: version, against: version === against ? current : against });
-  }
-  function compare(against) {
-    const { current } = get("figures");
-    if (against !== current) send({ do: "versions", current, against });
+  // Both lists count as they stand: the first choice may not be answered yet. No version is compared with itself.
+  function pick({ dataset }) {
+    const [current, against] = ["shown", "against"].map((name) => find(`[data-pick="${name}"]`).value);
+    const last = dataset.pick === "shown" ? get("figures").current : "";
+    send({ do: "versions", current, against: against === current ? last : against });
   }
   function chooseCriterion(name) {
     ctx.resetQuery();
@@ -151,7 +149,7 @@ function render({ model, el }) {
     const one = event.target;
     if (one.dataset.jury) jury();
     else if (one.matches("[data-criterion]")) chooseCriterion(one.value);
-    else if (one.dataset.pick) (one.dataset.pick === "shown" ? show : compare)(one.value);
+    else if (one.dataset.pick) pick(one);
     else if (one.matches("[data-suggester]")) drawSuggestions(); // the price is of this judge
     else if (one.dataset.note) send({ do: "note", key: one.dataset.note, note: one.value });
     else if (one.matches("[data-annotator]")) {

@@ -51,6 +51,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     with batch_server() as running:
         yield running
 
@@ -499,10 +500,7 @@ def test_a_batch_that_was_never_created_is_free_again(
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("path", ["/v1/files", "/v1/batches/", "/v1/files/file-out"])
-def test_what_may_be_repeated_is_repeated(
-    server: BatchServer, folder: str, path: str, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
+def test_what_may_be_repeated_is_repeated(server: BatchServer, folder: str, path: str, status: int) -> None:
     server.statuses[path] = [status, status]
     items, judges = some_items(5), jury(server, "gpt-4o")
     done = ek.collect(sent(items, judges, folder), progress=False)
@@ -511,10 +509,7 @@ def test_what_may_be_repeated_is_repeated(
     assert_paid_once(server, 5)
 
 
-def test_a_request_to_create_is_repeated_only_if_it_was_refused(
-    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
+def test_a_request_to_create_is_repeated_only_if_it_was_refused(server: BatchServer, folder: str) -> None:
     server.statuses["/v1/batches"] = [429]
     assert sent(some_items(2), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["running (validating)"]
     server.statuses["/v1/batches"] = [500]
@@ -604,6 +599,28 @@ def test_requests_that_are_refused_have_a_reason(server: BatchServer, folder: st
     assert "REFUSE" not in str(done), "no prompt is in a message"
     live = judged(items, jury(server, "gpt-4o"), folder)
     assert live["error"].value_counts().to_dict() == {"refused": 9}
+
+
+def test_prompts_that_are_too_long_are_not_sent_again(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, n_refused = BatchServer.answer, [0]
+
+    def refusing(server: BatchServer, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if "REAM" not in body["messages"][-1]["content"]:
+            return answer(server, body)
+        n_refused[0] += 1
+        return 400, {"error": {"message": "it is long", "code": "context_length_exceeded"}}
+
+    monkeypatch.setattr(BatchServer, "answer", refusing)
+    items = pd.concat([some_items(2), some_items(3, 2, text="REAM")], ignore_index=True)
+    done = ek.collect(sent(items, jury(server, "gpt-4o"), folder), progress=False)
+    assert done.table[["n_stored", "n_unanswered"]].values.tolist() == [[6, 9]]
+    assert "9 too_long" in done.table["problem"].iloc[0]
+    assert not len(sent(items, jury(server, "gpt-4o"), folder).table)
+    live = judged(items, jury(server, "gpt-4o"), folder)
+    assert live["error"].value_counts().to_dict() == {"too_long": 9}
+    assert n_refused == [3]  # a request for the three samples of each
 
 
 def test_a_prompt_that_an_error_repeats_for_each_sample_is_not_stored(
@@ -1022,10 +1039,7 @@ def test_results_that_stay_cut_end_the_wait_with_an_error(
     assert_paid_once(server, 40)
 
 
-def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(
-    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
+def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(server: BatchServer, folder: str) -> None:
     ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
     server.faults["broken_content"] = 1_000_000
     for options in ({}, {"cancel": True}):
