@@ -16,11 +16,6 @@ from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
 ALL = 41_276
-ALL = 41_276
-ALL = 41_276
-ALL = 41_276
-ALL = 41_276
-ALL = 41_276
 MOST = {
     "cli": 1_559,
     "core": 1_497,
