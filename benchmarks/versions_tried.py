@@ -30,7 +30,7 @@ import sys
 
 import numpy as np
 
-from evalkit.stats.comparison.decisions import Difference, alpha_for
+from evalkit.stats.comparison.comparison_table import Difference, alpha_for
 from evalkit.stats.intervals import change_interval
 
 

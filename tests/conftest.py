@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ _numbers = count()
 
 
 _LAB = "doors/browser/lab/"
-# xdist hands out whole files in this order, so that no worker is left with a long one at the end.
+# xdist hands out whole files in this order; the larger ones of all others come next.
 _LONG_FILES = (
     "faults/test_ray_actors", "doors/test_lighteval", "lighteval/test_inspect_tasks_long",
     "notebook/tuner/test_tuning_session_long", "doors/browser/test_site",
@@ -55,17 +56,20 @@ _LONG_FILES = (
 )  # fmt: skip
 
 
+@cache
+def _place(path: Path) -> tuple[int, int]:
+    """What runs in JupyterLab first, then the notebooks, the long files, and all others by their size."""
+    name = path.with_suffix("").as_posix().rpartition("/tests/")[2]
+    if name.startswith(_LAB):
+        return 0, 0
+    if path.suffix == ".ipynb":
+        return 1, 0
+    return (2, _LONG_FILES.index(name)) if name in _LONG_FILES else (3, -path.stat().st_size)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what runs in JupyterLab, the notebooks and the long files first."""
-    order = {name: at for at, name in enumerate(_LONG_FILES, start=1)}
-
-    def place(item: pytest.Item) -> int:
-        name = item.path.with_suffix("").as_posix().rpartition("/tests/")[2]
-        if name.startswith(_LAB):
-            return -1
-        return 0 if item.path.suffix == ".ipynb" else order.get(name, len(order) + 1)
-
-    items.sort(key=place)
+    """Put first what takes long: a worker that is left with it at the end keeps all waiting."""
+    items.sort(key=lambda item: _place(item.path))
 
 
 @pytest.hookimpl(optionalhook=True)

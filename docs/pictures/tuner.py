@@ -72,10 +72,10 @@ def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, 
 
 
 def take_criteria(notebook: Notebook, folder: Path) -> None:
-    """An item with its own criteria in the browser of judgments; its judges are invented."""
+    """A criterion of an item in the browser of judgments; its judges are invented."""
     browser = notebook.open(CRITERIA).tuner
-    browser.locator("tr[data-id='task-1']").click()
-    browser.locator(".ekw-own summary").nth(9).click()
+    browser.locator("tr[data-id='task-1#9']").click()
+    browser.locator(".ekw-siblings").first.wait_for()
     notebook.page.set_viewport_size({"width": 1400, "height": TALL})
     photograph(notebook.page, browser, folder / "item-criteria.png", THEMES[""])
 

@@ -19,7 +19,7 @@ from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
 from evalkit.evaluation.items_with_criteria import got_words
 from evalkit.rubrics.files import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
-from evalkit.stats.notes import row_notes
+from evalkit.stats.result_tables import row_notes
 from evalkit.tables import load_items, read_table
 from evalkit.tables.files import records
 

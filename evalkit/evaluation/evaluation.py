@@ -32,8 +32,8 @@ from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.judge_alignment import align as align_judges
 from evalkit.stats.alignment.label_values import LOST_IDS, of_items, with_codes
-from evalkit.stats.notes import with_facts, without_facts
 from evalkit.stats.plain_tables import Keys
+from evalkit.stats.result_tables import with_facts, without_facts
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names, collected_notes

@@ -33,7 +33,7 @@ from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.alignment.pass_probabilities import pass_probabilities
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.intervals import cluster_codes, mean_interval
-from evalkit.stats.notes import notes_of
+from evalkit.stats.result_tables import notes_of
 from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:

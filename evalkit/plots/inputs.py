@@ -14,7 +14,7 @@ from evalkit.rubrics.row_scales import NO_ENDS, measures
 from evalkit.rubrics.scales import Scale, folded
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import HasJudgments, labels_for, of_items
-from evalkit.stats.touched_tables import take_rows
+from evalkit.stats.plain_tables import names_in, take_rows
 from evalkit.tables.grouping import group, refuse_doubles
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 
@@ -30,7 +30,7 @@ Judged = pd.DataFrame | HasJudgments
 def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[str]) -> pd.DataFrame:
     """The table passed, or that of an evaluation, with its types restored; votes are also taken for scores."""
     table = judged if isinstance(judged, pd.DataFrame) else getattr(judged, name, judged)
-    by_judge = name == "votes" or "judge" in getattr(table, "columns", ())
+    by_judge = name == "votes" or "judge" in names_in(table)
     name, columns = ("votes", [*need, "judge"]) if by_judge else ("scores", list(need))
     frame, _ = take_rows(table, name, need=columns, function="the plot")
     refuse_doubles(frame, VOTE_KEY if by_judge else SCORE_KEY, name)

@@ -1,4 +1,4 @@
-"""Tests of a change: permuted samples, McNemar's mid-p and sign flips by cluster, Holm."""
+"""Tests of a change: permuted samples, McNemar's mid-p, sign flips by cluster, Holm; looks at held-out labels."""
 
 from __future__ import annotations
 

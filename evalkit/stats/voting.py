@@ -30,8 +30,8 @@ from evalkit.rubrics.row_scales import (
 from evalkit.rubrics.scales import code_text
 from evalkit.stats import order_flips as flips
 from evalkit.stats.own_answers import OwnAnswers, own_answers
+from evalkit.stats.plain_tables import take_rows
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
@@ -111,13 +111,6 @@ def vote(
     """
     rule = checked_rule("method", method, VOTE_RULES)
     _check_options(ties, unscored, min_self_agreement, pass_prob_at)
-    return _vote(judgments, rule, ties, unscored, min_self_agreement, pass_prob_at, scale)
-
-
-def _vote(
-    judgments: pd.DataFrame, method: str, ties: VoteTies, unscored: float | Literal["drop"],
-    min_self_agreement: float | None, pass_prob_at: float | None, scale: ScaleLike | None,
-) -> pd.DataFrame:  # fmt: skip
     frame, keys = take_rows(judgments, "judgments", need=_NEED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
@@ -134,16 +127,16 @@ def _vote(
     else:
         passed, verdict = _verdict_at(samples, measured, passes_at(prob, pass_prob_at))
     nominal = measured.nominal
-    if isinstance(method, OwnRule):
-        answers = _own(frame, counted, measured, method, unscored=unscored, low=ties == "low")
+    if isinstance(rule, OwnRule):
+        answers = _own(frame, counted, measured, rule, unscored=unscored, low=ties == "low")
         score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
         passed, verdict = answers.verdict(passed, verdict)
-        methods = np.full(len(nominal), method.name, dtype=object)
+        methods = np.full(len(nominal), rule.name, dtype=object)
     else:
         majority = _majority(counted, measured, ties)
-        middle = _middle(counted, measured, method, ties) if method != "majority" else majority
+        middle = _middle(counted, measured, rule, ties) if rule != "majority" else majority
         score, label, tied, among = (np.where(nominal, *pair) for pair in zip(majority, middle, strict=True))
-        methods = np.where(nominal, "majority", method).astype(object)
+        methods = np.where(nominal, "majority", rule).astype(object)
     names = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[names].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
@@ -161,7 +154,7 @@ def _vote(
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = flips.order_flips(frame, samples.groups, samples.scored, samples.answer)
     columns["method"] = schemas.categorical(methods)
-    columns["options"] = _options(len(nominal), method, ties, unscored, min_self_agreement, pass_prob_at)
+    columns["options"] = _options(len(nominal), rule, ties, unscored, min_self_agreement, pass_prob_at)
     columns["tied_labels"] = schemas.categorical(among)
     columns["first_rate"] = np.where(orders[samples.groups.first], flips.first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:

@@ -224,6 +224,8 @@ def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: 
         When under half of them are ids of `items`, and under half of the items are among them.
     """
     texts = pd.Index([id_text(value) for value in given], dtype="str")
+    if texts.equals(items):  # as of a whole table, which is read many times
+        return texts
     known = texts.isin(items)
     if not known.all():
         plain = pd.Series(items, index=by_value(items))

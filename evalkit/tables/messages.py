@@ -366,8 +366,8 @@ def _shown(value: Any, name: str) -> Any:
     return (conversation_value if name in CONVERSATIONS else shown_value)(canonical(value))
 
 
-def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
-    r"""Who said or did what, and the text, in the order of the turns; empty if the value is no conversation.
+def value_turns(value: Any, name: str = "") -> list[tuple[int, str, str]]:
+    r"""The turns of a conversation as `turns` gives them, with the number of each message; empty if it is none.
 
     A text is one if at least two of its lines start with a speaker, as in ``User: …``. `name` is the input of the
     rubric that has the value.
@@ -375,9 +375,9 @@ def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
     Examples
     --------
     >>> value_turns([{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}])
-    [('user', 'Is it on?'), ('assistant', 'Yes.')]
+    [(1, 'user', 'Is it on?'), (2, 'assistant', 'Yes.')]
     >>> value_turns("User: Is it on?\nAssistant: Yes.\nIt is."), value_turns("Note: it is on.")
-    ([('User', 'Is it on?'), ('Assistant', 'Yes.\nIt is.')], [])
+    ([(1, 'User', 'Is it on?'), (2, 'Assistant', 'Yes.\nIt is.')], [])
     """
     if is_missing(value) or isinstance(value, (bool, int, float)):
         return []
@@ -387,12 +387,13 @@ def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
         return []
     if isinstance(shown, list):
         messages = forms.read_messages(shown)
-        return [] if messages is None else [(heading, text) for _, heading, text in turns(messages)]
+        return [] if messages is None else [*turns(messages)]
     starts = list(_SPEAKER_LINE.finditer(shown)) if isinstance(shown, str) else []
     if len(starts) < 2 or shown[: starts[0].start()].strip():
         return []
     ends = [start.start() for start in starts[1:]] + [len(shown)]
-    return [(start[1], shown[start.end() : end].strip()) for start, end in zip(starts, ends, strict=True)]
+    texts = [shown[start.end() : end].strip() for start, end in zip(starts, ends, strict=True)]
+    return [(number, start[1], text) for number, (start, text) in enumerate(zip(starts, texts, strict=True), 1)]
 
 
 def value_text(value: Any, name: str = "") -> str:

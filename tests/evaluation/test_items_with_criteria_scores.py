@@ -11,11 +11,10 @@ import pytest
 from own_criteria import items
 
 import evalkit as ek
-from evalkit.evaluation.items_with_criteria import criteria_of, number, score_tiles
+from evalkit.evaluation.items_with_criteria import criteria_of, got_words, items_of_rows, number, score_tiles
 from evalkit.evaluation.overview import tiles
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
 from evalkit.notebook.judgments.item_table import Query, page_of, rows_of
-from evalkit.notebook.judgments.judgment_browser import PAGE, item_with_criteria
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables.schemas import empty
 
@@ -81,23 +80,15 @@ def test_points_of_criteria_items_and_axes():
                 assert one["needs"] == (f"needs {needs}{', not met' * blocked}" if needs else "")
                 assert (one["id"], one["text"], one["axis"]) == (str(source["id"]), source["text"], source["axis"])
                 n_blocked += blocked
-            # the open item on the screen: its axes add up to the whole
-            shown = item_with_criteria(evaluation, str(item["item_id"]), "requirement", 0, 0)["own"]
-            whole, *parts = shown["axes"]
+            whole = dict(items_of_rows(evaluation, "requirement"))[str(item["item_id"])]
             possible = sum(one["points"] for one in item["criteria"] if one["points"] > 0)
             decided = [one for one in expected if one is not None]
             assert whole["possible"] == possible
-            assert abs(whole["got"] - sum(decided)) < 1e-9
             assert whole["n_open"] == len(expected) - len(decided)
-            ends = zip(item["criteria"], expected, strict=True)
-            lost = sum(max(0, one["points"]) - got for one, got in ends if got is not None)  # nothing where it is open
-            assert abs(whole["lost"] - lost) < 1e-9
-            for name in ("n", "n_open", "got", "possible", "lost"):
-                assert not parts or abs(sum(part[name] for part in parts) - whole[name]) < 1e-9
             open_of += whole["n_open"]
             if possible and len(decided) == len(expected):
                 scores.append(sum(decided) / possible)
-                assert shown["got"][0] == f"{number(sum(decided))} of {number(possible)}"
+                assert got_words(whole)[0] == f"{number(sum(decided))} of {number(possible)}"
         n_open, n_scored = n_open + open_of, n_scored + len(scores)
         _, figure, note = score_tiles(evaluation)[0]
         mean = f"{sum(scores) / len(scores):.2f}" if scores else "NA"
@@ -177,28 +168,29 @@ def test_rows_without_their_prerequisites_and_other_tables():
 
 
 @pytest.mark.long
-def test_the_browser_shows_items(tmp_path):
+def test_the_browser_shows_the_criteria_of_items_together(tmp_path):
     many = [{"text": f"Says {at}", "axis": f"axis {at % 20}", "points": 1 - 2 * (at % 2)} for at in range(120)]
-    rows = ek.explode_criteria([*items(3), {"item_id": 7, "question": "q", "answer": "many", "criteria": many}])
-    browser = ek.notebook.JudgmentBrowser(evaluation_of(rows, [1, None] * 76 + [1]))
-    assert [row.item_id for row in browser.rows] == ["task-1", "task-2", "task-3", "7"]
-    judgments = evaluation_of(rows, [1] * len(rows)).judgments
     given = [*items(3), {"item_id": 7, "question": "q", "answer": "many", "criteria": many}]
-    assert len(ek.notebook.JudgmentBrowser(judgments, given).rows) == 4  # items that bring the criteria
+    rows = ek.explode_criteria(given)
+    evaluation = evaluation_of(rows, [1, None] * 76 + [1])
+    browser = ek.notebook.JudgmentBrowser(evaluation)
+    assert [row.item_id for row in browser.rows] == rows["item_id"].tolist()
+    assert list(dict.fromkeys(row.item for row in browser.rows)) == ["task-1", "task-2", "task-3", "7"]
+    judgments = evaluation_of(rows, [1] * len(rows)).judgments
+    assert len(ek.notebook.JudgmentBrowser(judgments, given).rows) == len(rows)  # items that bring the criteria
     assert len(ek.notebook.JudgmentBrowser(judgments).rows) == len(rows)  # without items, only ids
-    assert browser.state["page"]["inputs"] == ["question", "answer"]
+    assert browser.state["page"]["own"] == "requirement"
     assert browser.state["figures"]["tiles"][1]["title"] == "Item score"
-    browser.receive({"do": "select", "item_id": "7"})
-    own = browser.state["item"]["own"]
-    assert (len(own["rows"]), own["n_pages"], len(own["axes"]), own["axes"][0]["n"]) == (PAGE, 3, 21, 120)
-    browser.receive({"do": "criteria", "axis": 0, "page": 2})
-    assert [one["id"] for one in browser.state["item"]["own"]["rows"]][:2] == ["101", "102"]
-    browser.receive({"do": "criteria", "axis": 3, "page": 0})
-    assert {one["axis"] for one in browser.state["item"]["own"]["rows"]} == {"axis 2"}
-    browser.receive({"do": "criteria", "axis": 99, "page": 0})
-    assert browser.state["item"]["own"]["axis"] == 20
-    browser.receive({"do": "select", "item_id": "task-1"})
-    assert browser.state["item"]["own"]["axis"] == 0
+    browser.receive({"do": "select", "item_id": "7#101"})
+    item = browser.state["item"]
+    assert item["siblings"] == criteria_of(evaluation, "7", "requirement")
+    assert [one["id"] for one in item["siblings"]] == [str(at + 1) for at in range(120)]
+    assert item["columns"]["axis"] == "axis 0"
+    browser.receive({"do": "query", "query": {"column": ["axis", "axis 2"]}})  # an axis is a filter
+    assert {row["item_columns"]["axis"] for row in browser.state["page"]["rows"]} == {"axis 2"}
+    assert browser.state["page"]["n"] == 6
+    browser.receive({"do": "select", "item_id": ""})
+    assert browser.state["item"] == {}
 
 
 @pytest.mark.parametrize("requires", [[float("nan"), 1], [None, "1"], ["", "['1']"], [[], [1]]])

@@ -111,23 +111,6 @@ def test_points_are_those_of_python_and_what_is_open_stays_open(run: Any, tmp_pa
     assert receipt.n_judgments == len(table)
 
 
-def test_a_tie_leaves_a_sample_unscored(run: Any, tmp_path: Path) -> None:
-    """A document with n criteria, which two judges answer otherwise: 1 to 4 ties, and nothing has a score."""
-    judges = [{"judge_model_name": "m", "judge_backend": "openai", "api_key_env": "JUDGE_KEY", "max_tokens": 2000}] * 2
-    docs = [Doc(query=f"{n}?", choices=[""], gold_index=0, id=str(n), task_name="own|0",
-                specific={"criteria": [f"says {k}" for k in range(n)]}) for n in range(1, 5)]  # fmt: skip
-    with judge_server(faults=replies(lambda _: True)) as yes, judge_server(faults=replies(lambda _: False)) as no:
-        jury = [judge | {"base_url": server.url, "judge_model_name": name}
-                for judge, server, name in zip(judges, (yes, no), ("yes", "no"), strict=True)]  # fmt: skip
-        metric = judge_metric("requirement", name="points", samples=1, aggregate="majority")
-        rows, figures = run(metric, "jury", jury, docs, ["a"] * 4, samples=1)
-    counts = ["tied", "tied × 2", "tied × 3", "tied × 4"]
-    assert [row["points_error"] for row in rows] == [f"open_criteria ({count})" for count in counts]
-    assert (figures["points_n"], figures["points_coverage"], figures["points_n_unscored"]) == (0, 0, 4)
-    (receipt,) = read_receipts(tmp_path / "receipts.json")
-    assert (receipt.n_items, receipt.n_scored) == (4, 0)
-
-
 def test_a_jury_has_alpha_over_criteria_and_disagreement(run: Any) -> None:
     jury = [{"judge_model_name": name, "judge_backend": "fake"} for name in ("strict", "noisy")]
     docs = docs_of(1, 6, "rubrics")
@@ -177,7 +160,7 @@ def test_where_criteria_come_from_and_what_is_refused_before_a_model_is_loaded(r
     assert figures == {"requirement_coverage": 0.0}
 
 
-def test_a_tie_on_one_criterion_leaves_the_sample_unscored(run: Any, tmp_path: Path) -> None:
+def test_a_tie_on_a_criterion_leaves_the_sample_unscored(run: Any, tmp_path: Path) -> None:
     cells = [["is tied"], ["is tied", "is lost"], ["is lost", "is tied"], ["is met", "is tied", "says tied"]]
     docs = [Doc(query=f"{at}?", choices=[""], gold_index=0, id=str(at), task_name="own|0", specific={"criteria": cell})
             for at, cell in enumerate(cells)]  # fmt: skip

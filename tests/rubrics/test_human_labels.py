@@ -98,7 +98,9 @@ def test_labels_by_item_are_no_mapping_to_columns(evaluation, items, n, label):
     by_item = {item: label for item, _ in zip(items["item_id"], range(n), strict=False)} | (
         {f"i{number}": "2" for number in range(n)} if n > 100 else {}
     )
-    with pytest.raises(InputError, match=r"mapping with \d+ entries, as .*; labels by item are a Series") as error:
+    with pytest.raises(
+        InputError, match=r"mapping with \d+ entries, as .*; labels by item are a Series.*pd.Series\(labels\)"
+    ) as error:
         ek.align(evaluation.votes, by_item)
     assert len(str(error.value)) < 400
     of_items = pd.Series(dict.fromkeys(items["item_id"], 2))
@@ -109,9 +111,6 @@ def test_a_mapping_is_checked_against_the_scale(evaluation, items):
     wrong = items.assign(ann="seven")
     with pytest.raises(InputError, match="'seven' is not on the scale"):
         ek.align(ek.Evaluation.of(evaluation.judgments, wrong), {"faithfulness": "ann"})
-    with pytest.raises(InputError, match=r"mapping with 500 entries, as \('i0', 2\); .* pd.Series\(labels\)") as error:
-        ek.align(evaluation.votes, {f"i{n}": 2 for n in range(500)})
-    assert len(str(error.value)) < 400
     with pytest.raises(InputError, match="no column 'anna'"):
         ek.align(evaluation, {"faithfulness": "anna"})
 

@@ -6,8 +6,12 @@ those of the table that says the same in so many words.
 
 from __future__ import annotations
 
+import re
+import tempfile
 import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +72,33 @@ def turned(table: pd.DataFrame) -> pd.DataFrame:
     return plain.assign(score=[truth.get(text, 0) for text in texts])
 
 
+def words(text: str) -> pd.DataFrame:
+    """The words of a plot or page in an order of their own: that of judges is that of the rows."""
+    plain = re.sub(r"<(svg|style).*?</\1>|<[^>]+>", " ", text, flags=re.DOTALL)
+    return pd.DataFrame({"word": sorted(re.split(r"[;:.,]*\s+", plain))})
+
+
+@cache
+def evaluation() -> ek.Evaluation:
+    """What a report is of: the same items, judged again."""
+    criterion = {"name": "score", "scale": {0: "no", 1: "partly", 2: "yes"}, "pass_at": 2}
+    rubric = ek.Rubric(id="plain", inputs=["answer"], criteria=[criterion])
+    items = ITEMS.assign(answer=[f"answer {n} " * (n % 3 + 1) for n in range(N)])
+    return ek.evaluate(items, rubric, ["fake:strict", "fake:noisy"], samples=2, progress=False)
+
+
+def report(before: pd.DataFrame, _: pd.DataFrame) -> pd.DataFrame:
+    """What a report says of an evaluation since a table."""
+    with tempfile.TemporaryDirectory() as folder:
+        return words(ek.report(evaluation(), Path(folder, "report.html"), baseline=before).read_text("utf-8"))
+
+
+NAMES = {"a": "fake:strict", "b": "fake:noisy"}
+BASELINE = (
+    JUDGMENTS[JUDGMENTS["judge"] != "c"]
+    .assign(judge=lambda t: t["judge"].map(NAMES), rubric="plain", rubric_version="v1")
+    .reset_index(drop=True)
+)
 DOORS: dict[str, tuple[pd.DataFrame, Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]]] = {
     "vote": (JUDGMENTS, lambda t, _: ek.vote(t)),
     "reliability of samples": (JUDGMENTS, lambda t, _: ek.reliability(t)),
@@ -92,10 +123,19 @@ DOORS: dict[str, tuple[pd.DataFrame, Callable[[pd.DataFrame, pd.DataFrame], pd.D
     "combine": (SCORES, lambda t, _: ek.combine(t)),
     "rank": (SYSTEMS, lambda t, _: ek.rank(t)),
     "plots": (VOTES, plot),
+    "plot_scores": (SCORES, lambda t, _: words(ek.plots.plot_scores(t).alt)),
+    "plot_agreement": (VOTES, lambda t, _: words(ek.plots.plot_agreement(t).alt)),
+    "plot_confusion": (VOTES, lambda t, p: words(ek.plots.plot_confusion(t, p).alt)),
+    "plot_disagreement": (VOTES, lambda t, p: words(ek.plots.plot_disagreement(t, p).alt)),
+    "plot_calibration": (VOTES, lambda t, p: words(ek.plots.plot_calibration(ek.calibrate(t, p)).alt)),
+    "plot_versions": (JUDGMENTS, lambda t, _: words(ek.plots.plot_versions(t, turned(t)).alt)),
+    "plot_rank": (SYSTEMS, lambda t, _: words(ek.plots.plot_rank(ek.rank(t)).alt)),
+    "report": (BASELINE, report),
 }
 WITH_PEOPLE = [
     "compare with labels", "align", "align scores", "confusion", "alt_test", "jury_value", "calibrate",
-    "corpus_estimate", "pass_threshold", "next_labels", "plots",
+    "corpus_estimate", "pass_threshold", "next_labels", "plots", "plot_confusion", "plot_disagreement",
+    "plot_calibration",
 ]  # fmt: skip
 
 
@@ -291,6 +331,8 @@ def test_edited_labels_are_refused_or_count_as_they_say(door: str) -> None:
     [
         lambda votes: ek.stats.jury_value(votes, LABELS, figure="accuracy"),
         lambda votes: ek.calibrate(votes, LABELS, figure="passed").table,
+        lambda votes: ek.corpus_estimate(votes, LABELS, figure="passed"),
+        lambda votes: ek.stats.pass_threshold(votes, LABELS),
     ],
 )
 def test_what_needs_the_scale_says_that_it_is_not_known(table: Callable[[pd.DataFrame], pd.DataFrame]) -> None:

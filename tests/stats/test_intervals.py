@@ -240,7 +240,7 @@ def test_equal_values_have_wilsons_interval_on_their_scale():
 
 
 def test_few_and_large_clusters_are_noted():
-    from evalkit.stats.notes import note_few_clusters
+    from evalkit.stats.result_tables import note_few_clusters
 
     def notes(*sizes):
         said = []

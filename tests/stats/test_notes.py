@@ -9,8 +9,16 @@ from judgment_tables import NAMES, ORDINAL, judgments
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.intervals import Interval
-from evalkit.stats.notes import Note, joined, notes_of, row_notes, with_facts
-from evalkit.stats.result_tables import figure_row, jackknife_row, result_table
+from evalkit.stats.result_tables import (
+    Note,
+    figure_row,
+    jackknife_row,
+    joined,
+    notes_of,
+    result_table,
+    row_notes,
+    with_facts,
+)
 from evalkit.stats.voting import vote
 
 KINDS = ("figure", "interval")

@@ -14,7 +14,7 @@ from pandas.testing import assert_frame_equal
 import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.plain_tables import check_rows
 from evalkit.tables import schemas
 
 FIVE = Scale.of({1: "", 2: "", 3: "", 4: "", 5: ""}, pass_if=[3, 4])

@@ -15,21 +15,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 41_559
+ALL = 41_439
+ALL = 41_439
+ALL = 41_510
 MOST = {
     "cli": 1_559,
     "core": 1_500,
-    "engine": 9_853,
+    "engine": 9_844,
     "errors": 177,
-    "evaluation": 1_993,
+    "evaluation": 1_989,
     "gate": 2_264,
     "inspect": 167,
     "lighteval": 2_788,
-    "notebook": 5_156,
+    "notebook": 5_120,
     "plots": 826,
     "rubrics": 4_720,
     "runs": 2_681,
-    "stats": 6_435,
+    "stats": 6_355,
     "tables": 1_429,
 }
 MOST_NODES_PER_STATEMENT = 1.03 * 683_326 / 46_677
@@ -189,6 +191,7 @@ RAISED = (
     Raise("gate", 2, "a recorded verdict against the side of all samples is refused"),
     Raise("lighteval", 6, "POLLUX criteria with decision models are refused"),
     Raise("rubrics", 19, "questions of both forms, which the engine had"),
+    Raise("tables", 3, "turns have the numbers of their messages; ids that are the table's are matched at once"),
 )
 
 

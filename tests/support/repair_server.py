@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from servers import JudgeServer
+from servers import JudgeServer, judge_server
 
 import evalkit as ek
 
@@ -44,3 +44,9 @@ def on(server: JudgeServer, **fields: Any) -> ek.Judge:
 def judged(server: JudgeServer, cache: Path, n: int = 3, **options: Any) -> pd.DataFrame:
     ask: dict[str, Any] = {"samples": 1, "progress": False, "cache": cache, "retries": 0} | options
     return ek.judge(some_items(n), ask.pop("rubric", FIVE), ask.pop("judge", on(server)), **ask)
+
+
+def judged_by(speaker: Speaker, cache: Path, n: int = 3, **options: Any) -> pd.DataFrame:
+    """As `judged`, at a server that answers so."""
+    with judge_server(faults=speaker) as server:
+        return judged(server, cache, n, **options)

@@ -171,19 +171,6 @@ class TestWriting:
         assert file.read_bytes() == before
         assert self.names(tmp_path) == [f"t.{ending}"]
 
-    def test_a_crash_while_writing_leaves_the_old_file(self, tmp_path, monkeypatch):
-        file = write_frame(sample("labels"), tmp_path / "t.jsonl")
-        before = file.read_bytes()
-
-        def crash(self: object, target: object) -> None:
-            raise OSError("no space left on device")
-
-        monkeypatch.setattr(type(file), "replace", crash)
-        with pytest.raises(InputError, match=r"t\.jsonl cannot be written: no space"):
-            write_frame(empty("labels"), file)
-        assert file.read_bytes() == before
-        assert self.names(tmp_path) == ["t.jsonl"]
-
     def test_rights_are_those_of_any_new_file(self, tmp_path):
         (tmp_path / "plain").write_text("")
         file = write_frame(sample("labels"), tmp_path / "t.jsonl")

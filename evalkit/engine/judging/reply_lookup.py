@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any
 
@@ -47,8 +45,7 @@ class StoredReplies:
     """The stored replies of a work list.
 
     A live reply counts for all items of equal content. A recorded one counts for its item alone and only with
-    `recorded`; of the two, the one received last. A reply that an older evalkit recorded, without an item, counts
-    if exactly one row of the work list has its key; with several, its item is unknown.
+    `recorded`; of the two, the one received last.
 
     Attributes
     ----------
@@ -69,18 +66,12 @@ class StoredReplies:
     until: float | None = None
     is_plan: bool = False
 
-    @cached_property
-    def _shared(self) -> frozenset[str]:
-        """Input hashes that several items have."""
-        counts = Counter(input_hash for hashes in self.worklist.hashes for input_hash in hashes)
-        return frozenset(input_hash for input_hash, n in counts.items() if n > 1)
-
     def chunks(self) -> Iterator[tuple[int, list[bytes], list[Hit | None]]]:
         """First row, keys, and the stored reply of each row, some thousand rows at a time."""
         keys, recorded_keys, first = self.worklist.keys(), self.worklist.keys(recorded=True), 0
         while chunk := list(islice(keys, _CHUNK)):
             recorded_chunk = list(islice(recorded_keys, len(chunk))) if self.recorded else None
-            yield first, chunk, self._hits(range(first, first + len(chunk)), chunk, recorded_chunk)
+            yield first, chunk, self._hits(chunk, recorded_chunk)
             first += len(chunk)
 
     def recorded_samples(self) -> int:
@@ -106,7 +97,7 @@ class StoredReplies:
         ordered, chosen = sorted(rows), frozenset(rows)
         keys = list(self.worklist.keys(content=content, rows=chosen))
         recorded_keys = list(self.worklist.keys(content=content, recorded=True, rows=chosen)) if self.recorded else None
-        hits = self._hits(ordered, keys, recorded_keys, content=content)
+        hits = self._hits(keys, recorded_keys, content=content)
         return {row: hit for row, hit in zip(ordered, hits, strict=True) if hit is not None}
 
     def adopted(self, rows: Collection[int]) -> dict[int, Hit]:
@@ -123,9 +114,7 @@ class StoredReplies:
         self.store.put_many(copies, newer_than=self.since)
         return {row: (parts[row].key, value) for row, (_, value) in hits.items()}
 
-    def _hits(
-        self, rows: Iterable[int], keys: Sequence[bytes], own: Sequence[bytes] | None, *, content: bool = False
-    ) -> list[Hit | None]:
+    def _hits(self, keys: Sequence[bytes], own: Sequence[bytes] | None, *, content: bool = False) -> list[Hit | None]:
         """The reply of each row: that of its content or, if recorded replies count, the one of its item (`own`)."""
         requested, stored = {*keys, *(own or ())}, dict[bytes, Hit]()
         limits: Any = {"since": self.since, "until": self.until, "recorded": self.recorded}
@@ -136,28 +125,18 @@ class StoredReplies:
             stored |= {key: (key, value) for key, value in values.items()}
             if own is None:
                 return [stored.get(key) for key in keys]
-            return [
-                by_id
-                if shared is None
-                else shared
-                if by_id is None and not self._shared
-                else self._of(row, shared, by_id)
-                for row, shared, by_id in zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
-            ]
-
-    def _of(self, row: int, shared: Hit, mine: Hit | None) -> Hit | None:
-        if mine is None:
-            item, _, _, order, _ = self.worklist.place(row)
-            unclear = self.worklist.hashes[item][order] in self._shared and is_recorded(shared[1])
-            return None if unclear else shared
-        if is_recorded(shared[1]) or _received(mine) > _received(shared):
-            return mine
-        return shared
+            return list(map(_received_last, map(stored.get, keys), map(stored.get, own)))
 
 
 def is_recorded(value: bytes) -> bool:
     """Whether a stored reply was recorded."""
     return bool(orjson.loads(value).get("source") == "recorded")
+
+
+def _received_last(shared: Hit | None, by_id: Hit | None) -> Hit | None:
+    if shared is None or by_id is None:
+        return shared or by_id
+    return by_id if _received(by_id) > _received(shared) else shared
 
 
 def _received(hit: Hit) -> float:

@@ -16,7 +16,7 @@ from evalkit.evaluation.evaluation import Evaluation, labels_of
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import Measures, counted_labels
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, place, split_labels, take_part
+from evalkit.stats.alignment.label_splits import DEV, place, split_labels, take_part
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.alignment.label_values import kinds_of as label_kinds
 from evalkit.stats.result_tables import verdict_codes
@@ -64,17 +64,16 @@ class Cases:
     n_false_fail: int
 
 
-def groups_of(items: pd.DataFrame, content: Iterable[str], *, was_split: bool = False) -> pd.Series:
+def groups_of(items: pd.DataFrame, content: Iterable[str]) -> pd.Series:
     """item_id -> the name by which its labels are split into parts: that of its group, if all items have one.
 
     Items of equal content are in one part, with all of their groups: the first of their names counts. If these would
     be over a tenth of all items, as groups with one frequent answer are, the equal items leave their groups, and go
-    with the first of these; a text of a twentieth of all items with the first that is ``dev``. If labels `was_split`
-    before this rule, the first is always that: so nothing that was ``dev`` is held out now.
+    with the first of these; a text of a twentieth of all items with the first that is ``dev``.
     """
     has_groups = "group_id" in items.columns and items["group_id"].notna().all()
     names = items["group_id" if has_groups else "item_id"].astype("str").tolist()
-    order = sorted({*names}, key=place if was_split else None)
+    order = sorted({*names})
     rank_of = {name: rank for rank, name in enumerate(order)}
     sizes, first, groups_with, apart = Counter(names), [*range(len(order))], dict[str, list[int]](), dict[str, int]()
     joined = [sizes[name] for name in order]
@@ -98,15 +97,6 @@ def groups_of(items: pd.DataFrame, content: Iterable[str], *, was_split: bool = 
             first[root] = least
     firsts = [apart.get(text, first_of(rank_of[name])) for name, text in zip(names, texts, strict=True)]
     return pd.Series([order[rank] for rank in firsts], index=items["item_id"].tolist(), dtype="str")
-
-
-def joined_to_dev(items: pd.DataFrame, groups: pd.Series) -> set[str]:
-    """The items that `groups_of` moved to ``dev``, since another item with their text or group is there."""
-    alone = groups_of(items, map(str, range(len(items))))
-    moved = (alone.map(place).astype(float) >= 1 - HELD_OUT_SHARE) & (
-        groups.map(place).astype(float) < 1 - HELD_OUT_SHARE
-    )
-    return {str(name) for name in alone.index[moved.to_numpy()]}
 
 
 def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: str) -> pd.DataFrame:

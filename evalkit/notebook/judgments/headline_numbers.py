@@ -24,7 +24,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import BY_LABELS, chance_sentences
-from evalkit.stats.notes import notes_of, with_facts
+from evalkit.stats.result_tables import notes_of, with_facts
 
 _VERDICTS = {True: "pass", False: "fail", None: None}
 _SAID = {"pass": True, "fail": False}
@@ -187,14 +187,10 @@ def jury_alignment(
     return with_facts(align)(scores, dev, clusters=evaluation.clusters).iloc[0]
 
 
-def _dev(labels: pd.DataFrame) -> pd.DataFrame:
-    return labels[(labels["part"] == "dev").to_numpy()]
-
-
 def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[pd.DataFrame, list[str]]:
     """The dev labels that count, and the annotators who have not given enough labels."""
     mine, few = drop_new_annotators(labels_on_scale(labels, criterion, evaluation.rubric))
-    return _dev(mine), few
+    return mine[(mine["part"] == "dev").to_numpy()], few
 
 
 def _people(

@@ -84,7 +84,7 @@ def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dic
 def item_texts(
     items: pd.DataFrame, columns: Mapping[str, str], item_id: str, rubric: Rubric, criterion: str
 ) -> dict[str, Any]:
-    """What an item has: ``inputs``, as name and text, and ``forms``, how each of them is shown.
+    """What an item has: ``inputs`` (name and text), ``forms`` (how each is shown), ``levels`` (see `levels_of`).
 
     `columns` maps the inputs of the rubric to columns. A form is the ``kind`` (see `kind_of_text`), the ``turns`` of a
     conversation, whether the input is ``judged``, its ``images`` (see `images_of`), and the ``links`` to others.
@@ -101,7 +101,9 @@ def item_texts(
         }
         for name, (value, text) in values.items()
     }
-    return {"inputs": [(name, text) for name, (_, text) in values.items() if text], "forms": forms}
+    levels = levels_of(rubric.criterion(criterion).of_item({name: value for name, (value, _) in values.items()}).scale)
+    inputs = [(name, text) for name, (_, text) in values.items() if text]
+    return {"inputs": inputs, "forms": forms, "levels": levels}
 
 
 _MOST_IMAGES, _MOST_DATA = 12, 4_000_000  # of an input; they are sent with each item that is opened
@@ -239,6 +241,11 @@ def level_keys(scale: Scale) -> list[str]:
     """
     free = iter([digit for digit in "1234567890" if digit not in scale.labels])
     return [code if code in [*"1234567890"] else next(free, "") for code in scale.labels]
+
+
+def levels_of(scale: Scale) -> list[tuple[str, str, str]]:
+    """The levels of a scale as code, text and key."""
+    return list(zip(scale.labels, map(str, scale.values()), level_keys(scale), strict=True))
 
 
 def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.items_with_criteria import got_words, items_of_rows, of_criteria
+from evalkit.evaluation.items_with_criteria import criteria_of, got_words, items_of_rows, of_criteria
 from evalkit.evaluation.suggestions.cases import kinds_of
-from evalkit.notebook.judgments.item_details import judged_inputs, level_keys, row_texts
+from evalkit.notebook.judgments.item_details import item_detail, judged_inputs, levels_of, row_texts
 from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
@@ -231,6 +232,14 @@ def rows_of(
     ]
 
 
+def row_detail(row: Row, evaluation: Evaluation, criterion: str, cache: Path | str | None) -> dict[str, Any]:
+    """An open row: its `item_detail`, its columns, and of a criterion of an item all `criteria_of` that item."""
+    detail = item_detail(evaluation, row.item_id, criterion, cache)
+    detail |= {name: getattr(row, name) for name in ("people_passed", "wrong", "change", "points")}
+    siblings = criteria_of(evaluation, row.item, criterion) if row.points else None
+    return detail | {"columns": row.item_columns, "siblings": siblings}
+
+
 def _by_person(labels: pd.DataFrame, level_of: dict[str, str]) -> dict[str, dict[str, str]]:
     """Item -> annotator -> label as a level."""
     given: dict[str, dict[str, str]] = {}
@@ -346,7 +355,7 @@ def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
     judged = judged_inputs(evaluation.rubric, criterion, names)
     requirement = "requirement" if of_criteria(evaluation) and "requirement" in names else ""
     texts = {"inputs": names, "judged_inputs": judged, "own": requirement}
-    return texts | {"codes": list(scale.labels), "keys": level_keys(scale)}
+    return texts | {"codes": list(scale.labels), "levels": levels_of(scale)}
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:

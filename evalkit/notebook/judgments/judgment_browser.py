@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
 from evalkit.evaluation.evaluation import rubric_of_table
-from evalkit.evaluation.items_with_criteria import criteria_of, got_words, items_of_rows, scores_of_items
+from evalkit.evaluation.items_with_criteria import scores_of_items
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
-from evalkit.notebook.judgments.item_details import item_detail, item_texts
-from evalkit.notebook.judgments.item_table import FILTERS, Query, Row, page_of, page_texts, rows_of
+from evalkit.notebook.judgments.item_table import FILTERS, Query, page_of, page_texts, row_detail, rows_of
 from evalkit.notebook.judgments.run_notices import alert_lines, notices
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics.item_criteria import with_rows
@@ -49,7 +48,7 @@ class JudgmentBrowser(NotebookWidget):
     Attributes
     ----------
     rows
-        One row per item, for the criterion shown; where rows of the items are their criteria, one per such item.
+        One row per item, for the criterion shown; where rows of the items are their criteria, one per criterion.
 
     Raises
     ------
@@ -107,8 +106,6 @@ class JudgmentBrowser(NotebookWidget):
 
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)
-        if self._points is not None:
-            self.rows = rows_of_items(self.rows, self._browsed, self._criterion)
         names, tiles = self._browsed.rubric.names, map(asdict, jury_tiles(self._browsed, self._criterion))
         figures = {"criteria": list(names), "criterion": self._criterion, "tiles": list(tiles)}
         self.widget.figures = {"browse": True, **figures}
@@ -118,24 +115,20 @@ class JudgmentBrowser(NotebookWidget):
     def _draw_page(self) -> None:
         page = asdict(page_of(self.rows, self._query)) | {"query": asdict(self._query), "judged": True}
         filters = ["all", *(name for name in _FILTERS if any(map(FILTERS[name], self.rows)))]
-        page |= {"n_items": len(self.rows), "filters": filters, "of_items": self._points is not None}
-        page |= page_texts(self._browsed, self._criterion)
-        if self._points is not None:  # the criteria are in the open item
-            page |= {"inputs": [name for name in page["inputs"] if name != page["own"]], "own": ""}
-        self.widget.page = page
+        page |= {"n_items": len(self.rows), "filters": filters}
+        self.widget.page = page | page_texts(self._browsed, self._criterion)
 
-    def _draw_item(self, axis: int = 0, page: int = 0) -> None:
+    def _draw_item(self) -> None:
         detail: dict[str, Any] = {}
-        if self._selected and self._points is not None:
-            detail = item_with_criteria(self._browsed, self._selected, self._criterion, axis, page)
-        elif self._selected:
-            detail = item_detail(self._browsed, self._selected, self._criterion, self._cache)
-        self.widget.item = detail and detail | {"labels": {}, "held": False, "codes": [], "keys": []}
+        for row in self.rows:
+            if row.item_id == self._selected:
+                detail = row_detail(row, self._browsed, self._criterion, self._cache)
+                detail |= {"labels": {}, "held": False}
+        self.widget.item = detail
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         actions = super()._actions()
         actions |= {"criterion": self._choose_criterion, "query": self._set_query, "select": self._select}
-        actions["criteria"] = lambda message: self._draw_item(int(message["axis"]), int(message["page"]))
         return actions
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
@@ -157,49 +150,3 @@ class JudgmentBrowser(NotebookWidget):
 
     def _repr_html_(self) -> str:
         return show(self._browsed.scores if self._points is None else self._points)._repr_html_()
-
-
-PAGE = 50
-
-
-def rows_of_items(rows: Sequence[Row], evaluation: Evaluation, criterion: str) -> list[Row]:
-    """Of rows of criteria, one row per item; `Row.apart` is what its score lacks."""
-    firsts, points_of = {row.item: row for row in reversed(rows)}, dict(items_of_rows(evaluation, criterion))
-    columns = [name for name in rows[0].item_columns  # columns of the items, not of their criteria
-            if len({(row.item, row.item_columns[name]) for row in rows}) == len(firsts)
-            and len({row.item_columns[name] for row in rows}) < len(firsts)]  # fmt: skip
-    items = []
-    for item in dict.fromkeys(row.item for row in rows):
-        points, first = points_of[item], firsts[item]
-        lacks = 0.0 if points["low"] is None else 1 - (points["low"] + points["high"]) / 2
-        values = {name: first.item_columns[name] for name in columns}
-        nothing: Any = {"item": "", "jury": None, "passed": None, "votes": (), "split": None, "conflicts": {}}
-        of_item: Any = {"item_id": item, "points": "\n".join(got_words(points)), "item_columns": values}
-        items.append(replace(first, status=points["status"], apart=lacks, **of_item, **nothing))
-    return items
-
-
-def item_with_criteria(evaluation: Evaluation, item: str, criterion: str, axis: int, page: int) -> dict[str, Any]:
-    """One item as the screen shows it: its texts, points, axes, and a page of the criteria of an axis (0: of all)."""
-    criteria = criteria_of(evaluation, item, criterion)
-    names = [*dict.fromkeys(row["axis"] for row in criteria)]
-    axes = [("all axes", criteria), *((name or "no axis", [row for row in criteria if row["axis"] == name])
-                                      for name in names if len(names) > 1)]  # fmt: skip
-    axis = min(max(0, axis), len(axes) - 1)
-    of_axis = axes[axis][1]
-    columns = {name: column for name, column in evaluation.input_columns.items() if column != "requirement"}
-    texts = item_texts(evaluation.items, columns, criteria[0]["row"], evaluation.rubric, criterion)
-    got = got_words(dict(items_of_rows(evaluation, criterion))[item])
-    sums, rows = [_sum(name, rows) for name, rows in axes], of_axis[page * PAGE : (page + 1) * PAGE]
-    criteria_shown = {"got": got, "axis": axis, "page": page, "axes": sums, "rows": rows, "start": page * PAGE}
-    criteria_shown |= {"n_pages": -(-len(of_axis) // PAGE), "judges": list(evaluation.judges)}
-    return {"item_id": item, "criterion": criterion, **texts, "prompt": "", "judges": [], "own": criteria_shown}
-
-
-def _sum(name: str, criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The points of an axis, those that are decided; only they can be lost."""
-    earned, worth = [row["earned"] for row in criteria if row["earned"] is not None], [row["worth"] for row in criteria]
-    lost = sum(max(0.0, row["worth"]) - row["earned"] for row in criteria if row["earned"] is not None)
-    n_open, possible = len(worth) - len(earned), sum(max(0.0, points) for points in worth)
-    return {"name": name, "n": len(worth), "n_open": n_open, "got": sum(earned), "possible": possible,
-            "lost": lost, "negative": min(worth) < 0}  # fmt: skip

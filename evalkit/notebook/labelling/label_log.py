@@ -477,8 +477,8 @@ class LabelLog:
     def with_changed(self) -> pd.DataFrame:
         """The labels that the figure of changed items uses: `counted`, and those of other items that changed."""
         with self._lock:
-            table = self._tables_of(_newest(self._edits, ("changed",)))[0]
-        return self._with_others(table)
+            last = _newest(self._edits, ("changed",))
+            return self._with_others(self._tables_of(last)[0]) if last else self.counted
 
     def _with_others(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """`counted`, and of these labels those of other items by annotators who count."""
@@ -522,12 +522,6 @@ class LabelLog:
         return pd.DataFrame(
             {"item_id": ids, "criterion": criterion, "annotator": "nobody", "label": None, "part": parts}
         )
-
-    @property
-    def dev(self) -> pd.DataFrame:
-        """The labels to tune on that figures use."""
-        labels = self.counted
-        return labels[labels["part"] == DEV].reset_index(drop=True)
 
     def newcomers(self) -> dict[str, int]:
         """Annotator -> number of labels that would count if the annotator did."""

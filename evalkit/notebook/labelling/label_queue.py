@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -29,8 +30,9 @@ class Turn:
 
     Attributes
     ----------
-    probability
-        With which a disputed item was drawn.
+    name, form
+        The item, and what of it is labelled on one form, with the probability with which a disputed one was drawn:
+        itself, or where items are criteria, all criteria of one item that are drawn.
     round
         The number of the draw of disputed items.
     labelled_before
@@ -38,7 +40,8 @@ class Turn:
     """
 
     item_id: str | None
-    probability: float | None
+    name: str
+    form: dict[str, float | None]
     labelled_before: bool
     n_done: int
     n: int
@@ -48,7 +51,7 @@ class Turn:
 
 
 class LabelQueue:
-    """Items to label one after another.
+    """Items to label one after another; `of_item` names the item of each criterion, where items are criteria.
 
     Attributes
     ----------
@@ -58,11 +61,16 @@ class LabelQueue:
         Whether the jury stays hidden until the label is given; always, of items that changed.
     is_open
         Whether the queue is on screen.
+    asks_criteria
+        Whether items are criteria, which are asked on a form per item.
     """
 
-    def __init__(self, log: LabelLog, item_ids: Iterable[str]) -> None:
+    def __init__(
+        self, log: LabelLog, item_ids: Iterable[str], of_item: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.source, self.blind, self.is_open = "random", True, False
-        self._log, self._order = log, random_order(item_ids)
+        self._log, self._of_item, self.asks_criteria, ids = log, of_item, bool(of_item), [*item_ids]
+        self._order = self._by_item(ids, random_order({of_item.get(item, item) for item in ids}))
         self._skipped: list[tuple[str, str, str]] = []
         self._may_draw = False
 
@@ -72,10 +80,15 @@ class LabelQueue:
         self.source, self.blind, self.is_open = source, blind or source == "changed", is_open
         self._may_draw = source == "disputed"
 
-    def skip(self, item_id: str, criterion: str, annotator: str) -> None:
-        """Ask this annotator for the item again after all others, until the kernel restarts."""
-        key = item_id, criterion, annotator
-        self._skipped = [*(one for one in self._skipped if one != key), key]
+    def _by_item(self, item_ids: Iterable[str], names: Iterable[str]) -> list[str]:
+        """The items in the order of these names; the criteria of one item stay together, in their order."""
+        ranks = {name: rank for rank, name in enumerate(dict.fromkeys(names))}
+        return sorted(item_ids, key=lambda item: ranks[self._of_item.get(item, item)])
+
+    def skip(self, turn: Turn, criterion: str, annotator: str) -> None:
+        """Ask this annotator for the item, or the form, again after all others, until the kernel restarts."""
+        keys = [(item, criterion, annotator) for item in turn.form]
+        self._skipped = [*(key for key in self._skipped if key not in keys), *keys]
 
     def turn(
         self, rule: Criterion, annotator: str, disagreements: Mapping[str, float], version: str,
@@ -102,6 +115,7 @@ class LabelQueue:
             self._log.add_draw(criterion, new)
             rounds = self._log.draws.get(criterion, [])
         self._may_draw = False
+        drawn = {item: drawn[item] for item in self._by_item(drawn, [self._of_item.get(item, item) for item in drawn])}
         skipped = [one[0] for one in self._skipped if one[1:] == (criterion, annotator)]
         last = [item for item in skipped if item in drawn and item not in done]
         item_id = next((item for item in drawn if item not in done and item not in last), last[0] if last else None)
@@ -111,7 +125,9 @@ class LabelQueue:
         if is_disputed:
             number = rounds[-1][0] if rounds else 0
         n_done = sum(item in done for item in drawn)
-        return Turn(item_id, drawn.get(item_id or ""), before, n_done, len(drawn), undo, len(last), number)
+        name = self._of_item.get(item_id or "", item_id or "")
+        form = {item: chance for item, chance in drawn.items() if self._of_item.get(item, item) == name}
+        return Turn(item_id, name, form, before, n_done, len(drawn), undo, len(last), number)
 
 
 def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> str:

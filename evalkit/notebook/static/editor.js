@@ -104,7 +104,7 @@ function editorPart(ctx) {
       one.classList.toggle("ekw-passing", name === criterion && codes[at] === passes[0]);
       one.querySelector(".ekw-tags b").textContent = codes[at];
       one.querySelector(".ekw-tags small").textContent = [at === shown ? "jury says" : "", who.length > 2 || who.length === people.length ? (who.length ? "people say" : "") : who.join(", ")].filter(Boolean).join(", ");
-      one.querySelector(".ekw-was").innerHTML = changed ? `since ${esc(before)}: ${changed.words.map(([kind, text]) => (kind === "same" ? (text.length > 40 ? "…" : esc(text)) : kind === "old" ? `<del>${esc(text)}</del>` : `<ins>${esc(text)}</ins>`)).join(" ")}` : "";
+      one.querySelector(".ekw-was").innerHTML = changed ? `since ${esc(before)}: ${changedWords(changed.words, 40)}` : "";
     });
     const picked = open.querySelector(".ekw-picked"), below = picked ? picked.getBoundingClientRect().bottom + 8 - box.getBoundingClientRect().bottom : 0;
     if (isOther && below > 0) box.scrollTop += below;

@@ -22,7 +22,8 @@ function figuresPart(ctx) {
     if (!decision && !first) return get("page").judged ? "" : `<b>Nothing judged yet.</b> ${esc(status.plan || "")}`;
     if (!decision) return `<b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span>`;
     const rest = decision.brief || decision.then, sign = decision.sign ? `<span class="ekw-${esc(decision.mark || "as")}" aria-hidden="true">${esc(decision.sign)}</span> ` : "";
-    return `<b>${sign}${esc(decision.verdict)}</b> ${(decision.verdict + rest).length > LONGEST ? "" : interval(rest)}`;
+    const words = interval(rest).replace(/^\d+ of \d+ \w+ right (?=\()/, '<span class="ekw-less">$&</span>'); // the interval says it too
+    return `<b>${sign}${esc(decision.verdict)}</b> ${(decision.verdict + rest).length > LONGEST ? "" : words}`;
   }
   // What does not count, and why: one line each.
   function strays(figures) {
@@ -85,15 +86,7 @@ function figuresPart(ctx) {
   }
 
   // Rows people, columns jury; thick lines where passing begins. The width of a cell follows from the number of columns.
-  // What ▲, ▼ and – below a column mean, of those that have items.
-  function legendOf(cells) {
-    const has = (labelled, verdicts) => cells.some((cell) => cell.n && (cell.jury !== null) === labelled && verdicts.includes(cell.verdict));
-    return [
-      has(true, ["pass", "fail"]) && "▲ ▼ below a label: most judges pass or fail the item, though the nearest level says otherwise.",
-      has(false, ["pass", "fail"]) && "▲ ▼ below none: no level has most judges, but the verdict pass or fail has.",
-      cells.some((cell) => cell.n && cell.verdict && !["pass", "fail"].includes(cell.verdict)) && "– below a label: as many judges pass the item as fail it, so it has no verdict.",
-    ].filter(Boolean).map((text) => ` ${text}`).join("");
-  }
+  const LEGEND = " ▲ ▼ – below a column: most judges pass or fail these items, or as many pass as fail them, though the label says otherwise.";
   const MOST = 24; // more columns than this do not fit anywhere
   function drawMatrix() {
     const cells = get("figures").cells || [], page = get("page"), chosen = page.query?.cell, region = find(".ekw-matrix");
@@ -123,7 +116,7 @@ function figuresPart(ctx) {
     const above = groups.length > 1 ? `<tr><td></td>${groups.map(([name, n], at) => (name ? `<th scope="colgroup" colspan="${n}" class="${at ? "ekw-from" : ""}">${at ? "" : "jury: "}${name}</th>` : `<td colspan="${n}" class="ekw-from"></td>`)).join("")}</tr>` : "";
     put(".ekw-matrix", `${title}<table><thead>${above}<tr><td><small>people</small></td>${columns.map(head).join("")}</tr></thead><tbody>${rows
       .map((row, at) => `<tr class="${at && row.human_passed !== rows[at - 1].human_passed ? "ekw-from-row" : ""}"><th scope="row">${labels.words ? `<small>${esc(labels.of(row.human))}</small> ` : ""}${esc(row.human)}</th>${columns.map((column, n) => `<td class="${line(n)}">${button(cells.find((cell) => cell.human === row.human && same(cell, column)))}</td>`).join("")}</tr>`).join("")}</tbody></table>
-      ${sums()}<p>${differs()} Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n) ? legendOf(cells) : ""}</p>`);
+      ${sums()}<p>${differs()} Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n) ? LEGEND : ""}</p>`);
   }
   // What ties matrix, sentence and filter together: items and labels on which people and jury differ.
   function differs() {

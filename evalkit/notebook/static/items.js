@@ -7,7 +7,6 @@ const ORDERS = [ // column, descending, title
   ["review", true, "needs review first"], ["split", true, "judges disagree most"], ["change", true, "changed first"], ["jury", false, "jury: low first"],
   ["jury", true, "jury: high first"], ["people", false, "people: low first"], ["people", true, "people: high first"], ["item", false, "by id"], ["file", false, "as in the file"],
 ];
-const ITEM_ORDERS = [["review", true, "open or lowest score first"], ["split", true, "lowest score first"], ["split", false, "highest score first"], ["item", false, "by id"], ["file", false, "as in the file"]];
 const BRIEF = 300; // characters
 const CHANGES = { // sign, word, and whether it is better or worse
   fixed: ["▲", "fixed", "better"], broke: ["▼", "broke", "worse"], "now passes": ["△", "passes"], "now fails": ["▽", "fails"], changed: ["↻", "changed"],
@@ -50,7 +49,6 @@ function itemsPart(ctx) {
   root.addEventListener("change", ({ target }) => {
     if (target.matches("[data-column]")) ctx.ask({ column: JSON.parse(target.value) });
     else if (target.matches("[data-order]")) { const [sort, down, name] = JSON.parse(target.value), { column } = get("page").query; ctx.ask({ sort, down, ...(name && column?.[0] !== name ? { column: [name, null] } : {}) }); }
-    else if (target.matches("[data-axes]")) ctx.send({ do: "criteria", axis: Number(target.value), page: 0 });
     else if (target.matches("[data-text]")) { look.text = target.value; drawRows(); }
     else if (target.matches("[data-show]")) { look.columns = [...(look.columns || []).filter((name) => name !== target.dataset.show), ...(target.checked ? [target.dataset.show] : [])]; drawRows(); drawItem(); }
   });
@@ -92,13 +90,12 @@ function itemsPart(ctx) {
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
     put(".ekw-filters", filters.map(([name, [sign, title]]) => `<button data-do="filter" data-key="filter ${name}" data-name="${name}" aria-pressed="${name === query.filter}">${sign ? `<span aria-hidden="true">${sign}</span> ` : ""}${esc(title)} <i>${+page.counts[name]}</i></button>`).join("") + only + cell);
     const option = (value, title, on) => `<option value="${esc(value)}" ${on ? "selected" : ""}>${esc(title)}</option>`, chosen = chosenText(page);
-    const all = page.of_items ? ITEM_ORDERS : ORDERS, orders = [...all, ...new Set([...(query.column ? [query.column[0]] : []), ...columnsShown(page)])].flatMap((one) => (Array.isArray(one) ? [one] : [["column", false, one, one], ["column", true, `${one}, falling`, one]]));
+    const orders = [...ORDERS, ...new Set([...(query.column ? [query.column[0]] : []), ...columnsShown(page)])].flatMap((one) => (Array.isArray(one) ? [one] : [["column", false, one, one], ["column", true, `${one}, falling`, one]]));
     put(".ekw-choose", `<details class="ekw-columns-shown"><summary>Columns</summary><div>${columnTools(page, query)}
       ${page.inputs.length > 1 ? `<label class="ekw-short">Text <select data-text data-key="text" aria-label="Text of the rows">${page.inputs.map((name) => option(name, page.judged_inputs.includes(name) ? `${name} (judged)` : name, name === chosen)).join("")}${option(EACH, "one line of each", chosen === EACH)}</select></label>` : ""}
       <label class="ekw-short">Order <select data-order data-key="order" aria-label="Order of the rows">${orders.map(([sort, down, title, name]) => option(JSON.stringify([sort, down, name ?? null]), title, sort === query.sort && down === query.down && (!name || name === query.column?.[0]))).join("")}</select></label></div></details>`);
     if (ctx.focused() !== find("[data-search]")) put(".ekw-search", `<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search ids, columns, texts" value="${esc(query.search)}">`);
   }
-  const judgesOf = (page) => [...new Set(page.rows.flatMap((row) => row.votes.map(([who]) => who)))];
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
     root.classList.toggle("ekw-unjudged", !page.judged);
@@ -108,17 +105,17 @@ function itemsPart(ctx) {
       return;
     }
     drawTools(page, query);
-    const judges = judgesOf(page), columns = columnsShown(page), annotators = page.annotators, labels = labelsNow(), chosen = chosenText(page);
+    const judges = [...new Set(page.rows.flatMap((row) => row.votes.map(([who]) => who)))], columns = columnsShown(page), annotators = page.annotators, labels = labelsNow(), chosen = chosenText(page);
     const heads = initials(annotators), shows = annotators.length > 0 || page.rows.some((row) => row.held);
     const longest = Math.max(1, ...[...(page.codes || []), ...page.rows.flatMap((row) => [row.jury, ...row.votes.map(([, label]) => label)])].map((label) => labels.of(label ?? "").length));
     const slots = annotators.length > 3 ? 72 : Math.max(page.rows.some((row) => row.held) ? 62 : 44, 6 + annotators.length * (18 + 8 * Math.max(1, ...annotators.map((who) => Math.max(...page.rows.map((row) => labels.of(row.people[who] ?? "").length))))));
     const head = `<th scope="col" class="ekw-g"><span class="ekw-sr">Marks</span></th><th scope="col" class="ekw-t">${esc(chosen === EACH ? page.inputs.join(", ") : chosen)}</th>${columns.map((name) => `<th scope="col" class="ekw-x">${esc(name)}</th>`).join("")}${
       shows ? `<th scope="col" class="ekw-p" style="width:${slots}px"><span class="ekw-sr">People: ${esc(annotators.join(", "))}</span><span aria-hidden="true">${annotators.length > 3 ? "people" : heads.map((one, at) => `<abbr title="${esc(annotators[at])}">${esc(one)}</abbr>`).join("")}</span></th>` : ""
-    }${page.of_items ? '<th scope="col" class="ekw-s">Points (score)</th>' : '<th scope="col" class="ekw-j">Jury</th>'}${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 18 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
+    }<th scope="col" class="ekw-j">Jury</th>${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 18 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
     // the criteria of an item stand below one line with its points
     const ofItem = (row, at) => (row.item && row.item !== page.rows[at - 1]?.item ? `<tr class="ekw-of"><th colspan="${3 + columns.length + shows}" scope="rowgroup" class="ekw-t"><b>${esc(row.item)}</b> ${esc(row.points)}</th>${judges.map(() => '<td class="ekw-k"></td>').join("")}</tr>` : "");
-    const jury = (row) => (page.of_items ? `<td class="ekw-s ${row.status === "ok" ? "" : "ekw-open"}">${esc(row.points)}</td>` : `<td class="ekw-j">${row.item ? met(row.passed, row.item_columns.points) : chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])}</td>`);
+    const jury = (row) => `<td class="ekw-j">${row.item ? met(row.passed, row.item_columns.points) : chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])}</td>`;
     const body = page.rows.map((row, at) => `${ofItem(row, at)}<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
       <td class="ekw-g">${marks(row)}</td><th scope="row" class="ekw-t">${text(row, page, chosen)}</th>${columns.map((name) => `<td class="ekw-x">${esc(row.item_columns[name])}</td>`).join("")}${shows ? `<td class="ekw-p">${people(row, annotators)}</td>` : ""}
       ${jury(row)}${judges.map((name) => `<td class="ekw-k">${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join("")}</tr>`).join("");
@@ -141,7 +138,7 @@ function itemsPart(ctx) {
   // What a run left open: one quiet line each, with a filter that shows its items.
   function drawNotices() {
     const chosen = get("page").query?.filter, notices = ctx.get("notices");
-    put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter && !get("page").of_items
+    put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter
       ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${counted(one.n_items, "item")} with a reply that has no score${get("figures").criteria?.length > 1 ? ` on ${esc(get("figures").criterion)}` : ""}</button>` : ""}${
       one.again ? ` <button data-do="again" data-key="again" ${offIf(get("status").running)}>Ask again: ${esc(one.again)}</button>` : ""}${
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
@@ -175,11 +172,11 @@ function itemsPart(ctx) {
     if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
     return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(part.replace(/^\n+|\s+$/g, ""))}</div>` : "")).join("");
   }
-  // A conversation: of long turns all but the last are folded to a line.
+  // A conversation, with the numbers of its messages, as judges see them: of long turns all but the last are folded to a line.
   function turns(all) {
-    const turn = ([who, said], at) => {
+    const turn = ([number, who, said], at) => {
       const isLong = at < all.length - 1 && (said.length > LONG_TURN || said.split("\n").length > 4), prose = `<div class="ekw-prose">${esc(said)}</div>`;
-      return `<div class="ekw-turn"><b>${at + 1} ${esc(who)}</b>${isLong ? `<details><summary>${esc(said.slice(0, 90))} … <small>${said.length} characters</small></summary>${prose}</details>` : prose}</div>`;
+      return `<div class="ekw-turn"><b>${+number} ${esc(who)}</b>${isLong ? `<details><summary>${esc(said.slice(0, 90))} … <small>${said.length} characters</small></summary>${prose}</details>` : prose}</div>`;
     };
     return all.map(turn).join("");
   }
@@ -225,52 +222,35 @@ function itemsPart(ctx) {
       <span class="ekw-label-line" role="group" aria-label="Your label"><input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator" title="Label as">${codes}${item.labels[figures.annotator] === undefined ? "" : '<button class="ekw-quiet" data-do="unlabel" data-key="unlabel">Take back</button>'}</span>`;
     return `<header class="ekw-item-head"><div class="ekw-line"><h3>${esc(item.item_id)}${figures.criteria?.length > 1 ? ` <small>${esc(item.criterion)}</small>` : ""}</h3>${own}<span class="ekw-nav"><small>${at < 0 ? "not in this list" : `${page.start + at + 1} of ${+page.n}`}</small>
       <button data-do="step" data-key="step -1" data-step="-1" aria-label="Previous" aria-keyshortcuts="k" ${off(-1)}>◂ <kbd>K</kbd></button><button data-do="step" data-key="step 1" data-step="1" aria-label="Next" aria-keyshortcuts="j" ${off(1)}><kbd>J</kbd> ▸</button><button data-do="close_item" data-key="close item" aria-label="Close" aria-keyshortcuts="Escape"><kbd>Esc</kbd> ×</button></span></div>
-      ${item.own ? "" : `<div class="ekw-line">${jury}${mark}${say}</div>`}</header>`;
+      <div class="ekw-line">${jury}${mark}${say}</div></header>`;
   }
   // One criterion of an item: the requirement first, and below its texts all criteria of the item.
   function requirement(item, own) {
     const text = item.inputs.find(([name]) => name === own)?.[1], points = Number(item.columns.points ?? 1), isFault = points < 0;
     return `<div class="ekw-req ${isFault ? "ekw-fault" : ""}"><small>${isFault ? `a fault, costs ${-points} points` : `required, gives ${points} points`}</small><p dir="auto">${esc(text)}</p></div>`;
   }
+  // Its criteria by axis, each with the points that are got and possible; those that are open are in neither.
   function siblings(item) {
-    return `<section aria-label="Criteria of the item"><h4>all criteria of this item: ${esc(item.points)}</h4><ul class="ekw-siblings">${item.siblings.map((one) => `<li><span class="ekw-n ${one.points < 0 ? "ekw-worse" : ""}">${points(one.points, "+")}</span><button data-do="select" data-key="sibling ${esc(one.item_id)}" data-id="${esc(one.item_id)}" ${one.item_id === item.item_id ? 'aria-current="true"' : ""}>${esc(one.text)}</button>${met(one.passed, one.points)}</li>`).join("")}</ul></section>`;
+    const axes = [...new Set(item.siblings.map((one) => one.axis ?? ""))];
+    const sum = (all, of) => points(all.reduce((total, one) => total + of(one), 0));
+    const says = (all) => { const open = all.filter((one) => one.earned === null).length; return `${sum(all, (one) => one.earned ?? 0)} of ${sum(all, (one) => Math.max(0, one.worth))} points${open ? `, ${open} open` : ""}`; };
+    const line = (one) => `<li><span class="ekw-n ${one.worth < 0 ? "ekw-worse" : ""}">${points(one.worth, "+")}</span><button data-do="select" data-key="sibling ${esc(one.row)}" data-id="${esc(one.row)}" ${one.row === item.item_id ? 'aria-current="true"' : ""}>${esc(one.text.slice(0, BRIEF))}${one.needs ? ` <small>${esc(one.needs)}</small>` : ""}</button>${met(one.passed, one.worth)}</li>`;
+    const part = (axis) => { const all = item.siblings.filter((one) => (one.axis ?? "") === axis); return `${axes.length > 1 ? `<h4><button class="ekw-mine" data-do="own" data-key="axis ${esc(axis)}" data-name="axis" data-value="${esc(axis)}" title="Only criteria of this axis">${esc(axis || "no axis")}</button> <small>${says(all)}</small></h4>` : ""}<ul class="ekw-siblings">${all.map(line).join("")}</ul>`; };
+    return `<section aria-label="Criteria of the item"><h4>all criteria of this item: ${esc(item.points)}</h4>${axes.map(part).join("")}</section>`;
   }
-  // An item's own criteria: its points, the axes as filters, one line per criterion with its reasons folded behind its text.
   const points = (value, sign = "") => (value === null ? "open" : `${value > 0 ? sign : ""}${+(Math.abs(value) < 0.1 ? value.toPrecision(2) : value.toFixed(2))}`.replace("-", "−"));
-  function criteria({ got: [got, score], axes, axis, rows, judges, page, n_pages, start }) {
-    const all = axes[axis], whole = axes[0], of = (one) => `${points(one.got)} of ${points(one.possible)} points`, open_ = (one) => (one.n_open ? `, ${+one.n_open} open` : ""), number = (n) => (n === 1 ? "1 criterion" : `${+n} criteria`);
-    const lost = axes.slice(1).sort((one, other) => other.lost - one.lost)[0];
-    const says = whole.n_open ? `<b>${esc(of(whole))}, ${+whole.n_open} of ${number(whole.n)} open.</b> With ${whole.n_open === 1 ? "it" : "them"}, ${esc(got.split(" of ")[0])} points (${esc(score)}).` : `<b>${esc(got)} points (${esc(score)}).</b>`;
-    const below = [lost?.lost > 0 && `Most points are lost on ${lost.name === "no axis" ? "criteria without an axis" : lost.name}: ${points(lost.lost)}.`, whole.negative && "Points below zero count against the sum, which is not cut at 0.", !whole.possible && "No points are possible, so the item has no score."].filter(Boolean).join(" ");
-    const send = (at, to) => `data-do="criteria" data-axis="${at}" data-page="${to}"`, bar = (one) => `<span class="ekw-share" aria-hidden="true"><i style="width:${one.possible ? Math.max(0, Math.min(100, (100 * one.got) / one.possible)) : 0}%"></i></span>`;
-    const filters = axes.length > 13 ? `<label class="ekw-short">Axis <select data-axes data-key="axes" aria-label="Axis">${axes.map((one, at) => `<option value="${at}" ${at === axis ? "selected" : ""}>${esc(one.name)}: ${of(one)}${open_(one)}</option>`).join("")}</select></label>`
-      : axes.length > 1 ? `<div class="ekw-axes" role="group" aria-label="Axis">${axes.map((one, at) => `<button ${send(at, 0)} data-key="axis ${at}" aria-pressed="${at === axis}"><b class="ekw-two">${esc(one.name)}</b>${of(one)}${open_(one)}${bar(one)}</button>`).join("")}</div>` : "";
-    const why = (row) => row.reasons.map(([who, said, error]) => `<li><b>${letter(judges.indexOf(who))}</b> ${error ? `<span class="ekw-worse">✗ ${esc(error.replaceAll("_", " "))}</span> ` : ""}${esc(said)}</li>`).join("");
-    const more = (row) => `${row.needs ? ` <small>${esc(row.needs)}</small>` : ""}${axes.length > 1 ? ` <small class="ekw-axis-in">· ${esc(row.axis || "no axis")}</small>` : ""}`;
-    const first = (row) => { const short = row.text.length < 80; return `<div class="ekw-two"><span class="ekw-id">${esc(row.id)}</span>${esc(row.text)}${short ? more(row) : ""}</div>${short ? "" : more(row)}`; };
-    const body = rows.map((row) => `<tr><th scope="row" class="ekw-t"><details><summary><div>${first(row)}</div></summary><ul>${why(row) || "<li>no reason was given</li>"}</ul></details></th>${axes.length > 1 ? `<td class="ekw-a"><div class="ekw-two" title="${esc(row.axis)}">${esc(row.axis)}</div></td>` : ""}
-      <td class="ekw-n ${row.worth < 0 ? "ekw-worse" : ""}">${points(row.worth, "+")}</td><td class="ekw-m">${chip(row.met, row.passed, undefined, "jury")}</td>${judges.map((who) => `<td class="ekw-k">${row.votes.filter(([name]) => name === who).map(([name, label, passed]) => chip(label, passed, undefined, name)).join("")}</td>`).join("")}<td class="ekw-n">${points(row.earned, "+")}</td></tr>`).join("");
-    const heads = judges.map((who, at) => `<th scope="col" class="ekw-k" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("");
-    const turn = (to, name, sign, off) => `<button ${send(axis, to)} data-key="criteria ${name}" aria-label="${name} criteria" ${offIf(off)}>${sign}</button>`;
-    const pages = n_pages > 1 ? `<div class="ekw-foot"><span>criteria ${start + 1}–${start + rows.length} of ${+all.n}</span>${turn(page - 1, "Previous", "‹", page === 0)}${turn(page + 1, "Next", "›", page + 1 >= n_pages)}</div>` : "";
-    return `<section class="ekw-own" aria-label="Criteria"><p class="ekw-say">${says}</p><p>${esc(below)}</p>${filters}<p class="ekw-legend">${judges.map((who, at) => `<span><b>${letter(at)}</b> ${esc(who)}</span>`).join("")}<span>filled: false, outlined: true, dashed: none; press a criterion for the reasons</span></p>
-      <table><thead><tr><th scope="col" class="ekw-t">Criterion</th>${axes.length > 1 ? '<th scope="col" class="ekw-a">Axis</th>' : ""}<th scope="col" class="ekw-n">Points</th><th scope="col" class="ekw-m">Jury</th>${heads}<th scope="col" class="ekw-n">Counts</th></tr></thead><tbody>${body}</tbody>
-      <tfoot><tr><th scope="row" class="ekw-t">${esc(all.name)}: ${number(all.n)}${open_(all)}</th>${axes.length > 1 ? '<td class="ekw-a"></td>' : ""}<td class="ekw-n">${points(all.possible)}</td><td class="ekw-m"></td>${judges.map(() => '<td class="ekw-k"></td>').join("")}<td class="ekw-n">${points(all.got)}</td></tr></tfoot></table>${pages}</section>`;
-  }
   function drawItem() {
     const item = get("item"), figures = get("figures"), panel = find(".ekw-item");
-    const part = [item.item_id, item.own?.axis, item.own?.page].join();
-    panel.toggleAttribute("data-keep", look.part === part); // another item, or other criteria, start with all details closed
-    look.part = part;
+    panel.toggleAttribute("data-keep", look.shown === item.item_id); // another item starts with all details closed
     if (look.shown !== item.item_id) look.unfolded.clear();
     look.shown = item.item_id;
     root.classList.toggle("ekw-opened", Boolean(item.item_id));
     if (!item.item_id) return put(".ekw-item", "");
     if (place(item.item_id) >= 0) look.at = place(item.item_id);
     const own = item.siblings ? get("page").own : "", mine = item.labels[figures.annotator];
-    const codes = item.codes.map((code, at) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${item.keys[at] && item.keys[at] !== code ? `<kbd>${esc(item.keys[at])}</kbd> ` : ""}${esc(code)}</button>`).join("");
+    const codes = item.levels.map(([code, , key]) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${key && key !== code ? `<kbd>${esc(key)}</kbd> ` : ""}${esc(code)}</button>`).join("");
     const judges = [...item.judges, ...(item.gone || []).map((judge) => ({ ...judge, before: judge, gone: true }))], replies = judges.length || item.prompt ? `<div class="ekw-judges">${judgeArticles(judges, item.versions)}${rest(judges, item.versions, item.prompt)}</div>` : "";
-    put(".ekw-item", `${itemHead(item, codes)}<div class="ekw-item-body"><div>${own ? requirement(item, own) : ""}${inputs(item.inputs.filter(([name]) => name !== own), item.forms)}${item.siblings ? siblings(item) : ""}${item.own ? criteria(item.own) : ""}</div>${replies}</div>`);
+    put(".ekw-item", `${itemHead(item, codes)}<div class="ekw-item-body"><div>${own ? requirement(item, own) : ""}${inputs(item.inputs.filter(([name]) => name !== own), item.forms)}${item.siblings ? siblings(item) : ""}</div>${replies}</div>`);
     measureFolds();
   }
   // Show the panel of an item that was just chosen; its top stays in place from item to item.

@@ -1,20 +1,20 @@
 // The label queue: one item at full width, its levels as keys. It replaces the rest of the screen while it is open.
 function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
   const { root, find, put, get, send } = ctx, region = find(".ekw-queue");
-  let number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
+  let shown = "", number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
   const set = (changes) => send({ do: "queue", open: true, source: get("queue").source || "random", blind: get("queue").blind ?? true, ...changes });
   function ask(message) {
     if (waiting) return;
     waiting = `${ctx.id} ${++number}`;
     send({ ...message, id: waiting });
   }
-  const level = (code) => ask({ do: "label_next", item_id: get("queue").item_id, criterion: get("queue").criterion, label: code });
+  const level = (code, item_id = get("queue").item_id) => ask({ do: "label_next", item_id, criterion: get("queue").criterion, label: code });
   const skip = () => ask({ do: "skip_item", item_id: get("queue").item_id, criterion: get("queue").criterion });
   const ACTIONS = {
     queue: () => set({}),
     close_queue: () => set({ open: false }),
     source: (one) => set({ source: one.dataset.name }),
-    level: (one) => level(one.dataset.label),
+    level: (one) => level(one.dataset.label, one.dataset.id),
     undo_label: () => ask({ do: "undo_label" }),
     skip_item: skip,
     count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: one.dataset.counts !== "false" }),
@@ -30,12 +30,17 @@ function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
     if (!focused) return;
     if (queue.open && !region.contains(ctx.focused())) region.focus({ preventScroll: true });
     if (!queue.open && was) find('[data-do="queue"]')?.focus();
-    if (queue.open) find(".ekw-queue-head").scrollIntoView({ block: "nearest" });
+    const next = shown === queue.name && region.querySelector("fieldset[aria-current]"); // of another item the text comes first
+    shown = queue.name;
+    if (queue.open) (next || find(".ekw-queue-head")).scrollIntoView({ block: "nearest" });
   }
   function html(queue) {
     const none = queue.item_id === null, source = (name, title) => `<button data-do="source" data-key="source ${name}" data-name="${name}" aria-pressed="${queue.source === name}">${title}</button>`;
-    const levels = queue.levels.map(([code, text, key]) => `<button data-do="level" data-key="level ${esc(code)}" data-label="${esc(code)}" ${key ? `aria-keyshortcuts="${esc(key)}"` : ""}>${
-        key && key !== code ? `<kbd>${esc(key)}</kbd> ` : ""}<b>${esc(code)}</b> <span>${esc(text)}</span></button>`).join("");
+    // keys answer the question that is next
+    const levels = (id, given) => queue.levels.map(([code, text, key]) => `<button data-do="level" data-key="level ${esc(code)}${id === queue.item_id ? "" : ` ${esc(id)}`}" data-id="${esc(id)}" data-label="${esc(code)}" ${given === undefined ? "" : `aria-pressed="${given === code}"`} ${key && id === queue.item_id ? `aria-keyshortcuts="${esc(key)}"` : ""}>${
+        key && key !== code && id === queue.item_id ? `<kbd>${esc(key)}</kbd> ` : ""}<b>${esc(code)}</b> <span>${esc(text)}</span></button>`).join("");
+    const question = ([id, text, given]) => `<fieldset ${id === queue.item_id ? 'aria-current="true"' : ""}><legend dir="auto">${esc(text)}</legend><div class="ekw-levels" role="group" aria-label="Your label">${levels(id, given)}</div></fieldset>`;
+    const answers = queue.questions.length ? queue.questions.map(question).join("") : `<div class="ekw-levels" role="group" aria-label="Your label">${levels(queue.item_id)}</div>`;
     const random = `All items, in a fixed random order. Labels of ${esc(queue.annotator)} ${queue.counts ? "count" : "do not count"} in the figures.
       <button data-do="count_labels" data-key="counts" data-name="${esc(queue.annotator)}" data-counts="${!queue.counts}">${queue.counts ? "Leave them out" : "Count them"}</button>`;
     const undo = queue.undo ? `Undo ${esc(queue.undo[0])}: ${esc(queue.undo[1])}` : "Undo";
@@ -46,10 +51,10 @@ function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
       <span class="ekw-push"></span><button data-do="close_queue" data-key="close" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></div>
       <small class="ekw-line">${{ disputed: DISPUTED, changed: CHANGED }[queue.source] || random}</small>
       ${queue.precision ? `<small class="ekw-line">${esc(queue.precision)}</small>` : ""}</div>
-      <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n}${queue.source === "disputed" ? " drawn items" : ""} labelled by ${esc(queue.annotator)}${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
+      <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.name)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n}${queue.source === "disputed" ? " drawn items" : ""}${queue.questions.length ? " criteria" : ""} labelled by ${esc(queue.annotator)}${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
       ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}${inputs(queue.inputs, queue.forms, true)}`}
       ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}${rest(queue.judges)}</div>` : ""}
-      <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}
+      <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-answers">${answers}</div>`}
       <span class="ekw-line">${none ? "" : `<button class="ekw-quiet" data-do="skip_item" data-key="skip" aria-keyshortcuts="s">Skip <kbd>S</kbd></button>`}
       <button class="ekw-quiet" data-do="undo_label" data-key="undo" aria-keyshortcuts="u" ${offIf(!queue.undo)}>${undo} <kbd>U</kbd></button></span></div>`;
   }

@@ -3,7 +3,7 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 
 function runsPart(ctx) {
   const { find, put, get } = ctx;
-  let n = 0, sent = 0, answer = "", filled = new Map();
+  let n = 0, sent = 0, answer = "";
   const price = (text) => { const at = text.indexOf("US$"); return at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at).split(", over")[0])}` : esc(text); };
   let isExpected = false, words = ""; // whether the next words answer a press of this view, which are then shown
   // What helps most beside a run: chance, labels of what changed, reading what changed, else the next label.
@@ -35,7 +35,9 @@ function runsPart(ctx) {
     const on = judges.filter((judge) => judge.on).length, box = find("[data-new]");
     if (box && judges.length > n) box.value = ""; // it was added
     n = judges.length;
-    if (jury.answers !== answer) [answer, filled] = [jury.answers, answered(jury)];
+    // the last message of this view is answered: its fields show what Python holds
+    const isAnswered = jury.answers !== answer && jury.answers === `${ctx.id} ${sent}`;
+    answer = jury.answers;
     find('[data-box="jury"] > summary').textContent = `Jury: ${counted(on, "judge")} × ${counted(jury.samples, "sample")}, ${jury.aggregate}`;
     put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
       .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}><span>${esc(judge.name)}${judge.server ? `<br><small>${esc(judge.server)}</small>` : ""}</span></label></td>
@@ -45,48 +47,24 @@ function runsPart(ctx) {
       <label class="ekw-short">Aggregate <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
       <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"> in this session</label>
       <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model">${jury.servers?.length > 1 ? `<select data-server data-key="server" aria-label="Its server"><option value="">server of the jury</option>${jury.servers.map((name) => `<option>${esc(name)}</option>`).join("")}</select>` : ""}<button data-do="judge" data-key="add judge">Add judge</button></div>
-      <small class="ekw-where">Replies are stored in ${esc(jury.cache)}.</small>`);
+      <small class="ekw-where">Replies are stored in ${esc(jury.cache)}.</small>`, isAnswered && "jury");
   }
-  const juryFields = () => [...find(".ekw-jury").querySelectorAll("[data-jury]")];
-  // Remember the fields as they are sent now; returns the id of the message.
+  // The fields are sent as they are now; returns the id of the message.
   function juryMessage() {
-    filled = new Map(juryFields().map((one) => [one.dataset.key, one.type === "checkbox" ? one.checked : one.value]));
+    find(".ekw-jury").querySelectorAll("[data-jury]").forEach((one) => { one.dataset.sent = one.value; });
     return `${ctx.id} ${(sent += 1)}`;
-  }
-  // The last message is answered: fields show what Python holds, except those changed since it was sent.
-  function answered(jury) {
-    if (jury.answers !== `${ctx.id} ${sent}`) return filled;
-    juryFields().forEach((one) => {
-      const now = one.type === "checkbox" ? "checked" : "value";
-      if (filled.get(one.dataset.key) !== one[now]) return;
-      const of = jury.judges.find((judge) => judge.name === one.dataset.name), what = one.dataset.jury;
-      one[now] = what === "on" ? of.on : String({ weight: of?.weight, samples: jury.samples, aggregate: jury.aggregate, budget: jury.budget_usd ?? "" }[what]);
-    });
-    return new Map();
-  }
-  // One point with its interval per version; the dashed line is that of people among themselves.
-  function plot({ versions = [], axis, people, current, against }) {
-    if (!axis || !versions.some(({ point }) => point && point.value !== null)) return "";
-    const y = (value) => (100 * (value - axis[0])) / (axis[1] - axis[0]), line = (name, low, high) => `<i class="ekw-${name}" style="bottom:${y(low)}%;height:${y(high) - y(low)}%"></i>`;
-    const buttons = versions.filter(({ point }) => point).map(({ key, name, note, point }) => {
-      const use = key === current ? "shown" : key === against ? "compared with" : "", about = [`${name}: ${point.text}`, use, note].filter(Boolean).join("; ");
-      const marks = point.value === null ? "" : (point.low === null ? "" : line("whisker", point.low, point.high)) + line("point", point.value, point.value);
-      return `<button class="ekw-dot ${use && `ekw-${use.split(" ")[0]}`}" data-do="version" data-key="version ${esc(key)}" data-version="${esc(key)}" aria-pressed="${key === current}" aria-label="${esc(about)}" title="${esc(about)}. Click: show. Shift-click: compare with it."><span class="ekw-plot">${people === null ? "" : line("limit", people, people)}${marks}</span>${esc(name)}</button>`;
-    });
-    return `<div class="ekw-dots" role="group" aria-label="Versions, with 95 % intervals"><span class="ekw-axis" aria-hidden="true"><small>${axis[1].toFixed(1)}</small><small>${axis[0].toFixed(1)}</small></span>${buttons.join("")}</div>`;
   }
   function drawVersions() {
     const { versions = [], diff = [], current, against } = get("figures");
     const name = (key) => esc(versions.find((one) => one.key === key)?.name);
     find('[data-box="versions"] > summary').textContent = `Versions: ${versions.length}`;
-    const rows = versions.map((one) => `<li><div class="ekw-line"><button data-do="version" data-key="list ${esc(one.key)}" data-version="${esc(one.key)}" aria-pressed="${one.key === current}" aria-label="Show ${esc(one.name)}">${esc(one.name)}</button>
-      <button class="ekw-quiet" data-do="compare" data-key="compare ${esc(one.key)}" data-version="${esc(one.key)}" aria-label="Compare with ${esc(one.name)}" aria-pressed="${one.key === against}" ${offIf(one.key === current)}>Compare</button>
+    const rows = versions.map((one) => `<li><div class="ekw-line"><b>${esc(one.name)}</b>
       <input data-note="${esc(one.key)}" data-key="note ${esc(one.key)}" aria-label="Note on ${esc(one.name)}" placeholder="Note" value="${esc(one.note)}"></div>
       <small>${one.point ? `${esc(one.point.text)} · ` : ""}${esc(one.jury)} · ${esc(clock(one.at))} · in tables ${esc(one.label)}</small></li>`).reverse().join("");
-    const words = diff.map(({ where, words }) => `<li><b>${esc(where)}</b> ${words.map(([kind, text]) => (kind === "same" ? esc(text) : kind === "old" ? `<del>${esc(text)}</del>` : `<ins>${esc(text)}</ins>`)).join(" ")}</li>`).join("");
+    const words = diff.map((one) => `<li><b>${esc(one.where)}</b> ${changedWords(one.words)}</li>`).join("");
     put(".ekw-versions", versions.length
-      ? `${plot(get("figures"))}<ol class="ekw-list-of-versions" reversed>${rows}</ol>${against ? `<h4>${name(current)} against ${name(against)}</h4><ul class="ekw-diff" aria-label="Changes in the version shown">${words || "<li>Only settings of judges differ.</li>"}</ul>` : ""}
-        <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="freeze" data-key="freeze" title="Write the version shown as a judge for scripts, the gate and pytest">Freeze</button><button data-do="code" data-key="code">Copy as code</button><small class="ekw-copied" role="status"></small></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
+      ? `<ol class="ekw-list-of-versions" reversed>${rows}</ol>${against ? `<h4>${name(current)} against ${name(against)}</h4><ul class="ekw-diff" aria-label="Changes in the version shown">${words || "<li>Only settings of judges differ.</li>"}</ul>` : ""}
+        <div class="ekw-line"><button data-do="take" data-key="take" data-version="${esc(current)}">Edit the version shown</button><button data-do="freeze" data-key="freeze" title="Write the version shown as a judge for scripts, the gate and pytest">Freeze</button><button data-do="code" data-key="code">Copy as code</button><small class="ekw-copied" role="status"></small></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
       : "<p class='ekw-empty'>Versions that were run appear here.</p>");
   }
 
@@ -97,24 +75,13 @@ function runsPart(ctx) {
       key === "effect" ? `<span class="ekw-moved ekw-${esc(one.mark || "as")}">${esc(one.counts)}</span>${one.interval ? `<small>${esc(one.interval)}</small>` : ""}` : `<small>${esc(one.coverage)}</small>`}</dd></div>`).join("");
     return `<dl class="ekw-tiles" aria-label="${part}">${figures}</dl>`;
   }
-  // The new text with its new words marked; of the unchanged text only a few words remain as context.
-  function marked(was, text) {
-    const [old, now] = [was, text].map((one) => one.split(/\s+/).filter(Boolean));
-    let head = 0, tail = 0;
-    while (head < Math.min(old.length, now.length) && old[head] === now[head]) head += 1;
-    while (tail < Math.min(old.length, now.length) - head && old[old.length - 1 - tail] === now[now.length - 1 - tail]) tail += 1;
-    const before = now.slice(0, head), after = now.slice(now.length - tail);
-    const first = before.length > 12 ? `… ${before.slice(-8).join(" ")}` : before.join(" "), last = after.length > 12 ? `${after.slice(0, 8).join(" ")} …` : after.join(" ");
-    const fresh = `<ins>${esc(now.slice(head, now.length - tail).join(" "))}</ins>`;
-    return [esc(first), fresh, esc(last)].filter(Boolean).join(" ");
-  }
   function suggestion(row, at, running, shown) {
     const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;
     const buttons = tried
       ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" data-base="${esc(row.base)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
-        <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
+        <button data-do="take" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
       : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
-    return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
+    return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${changedWords(row.words, 80)}</p>
       <p><small>${esc(row.reason)}</small></p><details><summary>full text, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
       <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
   }
@@ -126,14 +93,10 @@ function runsPart(ctx) {
     const price = suggestions.prices?.[find("[data-suggester]")?.value || suggestions.judge], nothing = (price || "").startsWith("nothing");
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
-      <button data-do="suggest" data-key="suggest" data-lack="${nothing || ""}" ${offIf(running || !board.current || nothing)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
+      <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current || nothing)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
       <small>${nothing ? `Would send ${esc(price)}` : `Sends one request${price ? ` (${esc(price)})` : ""} to this judge, with dev items on which jury and people disagree`}. ${look}</small>
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }
-  function disableSuggestions() { // while a job runs no other can start; open details stay open
-    const running = Boolean(get("status").running);
-    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => one.setAttribute("aria-disabled", running || Boolean(one.dataset.lack)));
-  }
-  return { drawRun, expectWords, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
+  return { drawRun, expectWords, drawJury, juryMessage, drawVersions, drawSuggestions };
 }

@@ -42,3 +42,9 @@ function rendered(text) {
   }, []).filter((lines) => lines.length).map(block).join("");
   return esc(text).split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${part.replace(/^\n|\n$/g, "")}</pre>` : blocks(part))).join("");
 }
+
+// Runs of words of two texts; of what is the same, no more than so many characters.
+function changedWords(words, longest = Infinity) {
+  const shown = { same: (text) => (text.length > longest ? "…" : esc(text)), old: (text) => `<del>${esc(text)}</del>`, new: (text) => `<ins>${esc(text)}</ins>` };
+  return words.map(([kind, text]) => shown[kind](text)).join(" ");
+}

@@ -12,7 +12,7 @@ const SKELETON = `
   <section class="ekw-matrix" aria-label="Where jury and people differ"></section>
   <section class="ekw-edit" aria-label="Rubric" tabindex="-1"><div class="ekw-tabs" role="group" aria-label="Criterion"></div><div class="ekw-editor"></div>
     <div class="ekw-more"><details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury" data-stay></div></details>
-    <details class="ekw-box" data-box="suggestions"><summary></summary><div class="ekw-suggestions" data-stay></div></details>
+    <details class="ekw-box" data-box="suggestions"><summary></summary><div class="ekw-suggestions" data-stay data-keep></div></details>
     <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions" data-stay></div></details></div></section>
   <section class="ekw-rows" aria-label="Items" tabindex="-1">
     <div class="ekw-tools"><div class="ekw-filters" role="toolbar" aria-label="Which items"></div><div class="ekw-search"></div><div class="ekw-choose" data-keep></div></div>
@@ -65,31 +65,23 @@ function render({ model, el }) {
   }
   // the label is for the criterion on screen, even if the kernel shows another by then
   const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
-  function show(version) {
-    const { current, against } = get("figures");
-    if (version !== current) send({ do: "versions", current: version, against: version === against ? current : against });
-  }
-  function compare(version) { // a second time: with nothing
-    const { current, against } = get("figures");
-    if (version !== current) send({ do: "versions", current, against: version === against ? "" : version });
+  // Both lists count as they stand: the first choice may not be answered yet. No version is compared with itself.
+  function pick({ dataset }) {
+    const [current, against] = ["shown", "against"].map((name) => find(`[data-pick="${name}"]`).value);
+    const last = dataset.pick === "shown" ? get("figures").current : "";
+    send({ do: "versions", current, against: against === current ? last : against });
   }
   function chooseCriterion(name) {
     ctx.resetQuery();
     send({ do: "criterion", name });
     editor.show(name);
   }
+  const plain = Object.fromEntries(["run", "part", "measure", "again", "undo_edit", "redo_edit", "dismiss"].map((name) => [name, () => send({ do: name })]));
   const ACTIONS = {
-    run: () => send({ do: "run" }),
-    part: () => send({ do: "part" }),
+    ...plain,
     stop: (one, event) => { if (event.detail < 2) send({ do: "stop" }); }, // it stands where Run was: a double click would end what it began
     label_changed: () => send({ do: "queue", open: true, source: "changed", blind: true }),
     read_changed: () => { items.openFirst(); ask({ filter: "changed" }); },
-    measure: () => send({ do: "measure" }),
-    again: () => send({ do: "again" }),
-    undo_edit: () => send({ do: "undo_edit" }),
-    redo_edit: () => send({ do: "redo_edit" }),
-    version: ({ dataset: { version } }, event) => (event.shiftKey ? compare(version) : show(version)),
-    compare: (one) => compare(one.dataset.version),
     save: () => { runs.expectWords(); send({ do: "save" }); },
     freeze: () => { runs.expectWords(); send({ do: "freeze" }); },
     why: () => { root.classList.toggle("ekw-noted"); figures.drawTop(); },
@@ -101,19 +93,16 @@ function render({ model, el }) {
     export: () => { runs.expectWords(); send({ do: "export" }); },
     limit: () => { find('[data-box="jury"]').open = true; find('[data-jury="budget"]').focus(); },
     held_out: () => send({ do: "held_out", seen: get("figures").held_out?.looks || "" }),
-    dismiss: () => send({ do: "dismiss" }),
     criterion: (one) => chooseCriterion(one.dataset.name),
     to: (one) => { const part = find(one.dataset.to); (part.querySelector('tr[tabindex="0"]') || part).focus(); part.scrollIntoView({ block: "nearest" }); },
     step: (one) => items.step(Number(one.dataset.step)),
     close_item: items.close,
-    criteria: ({ dataset: { axis, page } }) => send({ do: "criteria", axis: Number(axis), page: Number(page) }),
     fold: items.fold,
     ...editor.actions,
     ...queue.actions,
     suggest: () => send({ do: "suggest", judge: find("[data-suggester]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
     showtry: (one) => send({ do: "versions", current: one.dataset.version, against: one.dataset.base }),
-    takeup: (one) => send({ do: "take", key: one.dataset.version }),
     judge: () => {
       const judge = find("[data-new]").value.trim();
       if (!judge || judge === adding) return; // a second click: a second judge of that name would be an error
@@ -121,7 +110,7 @@ function render({ model, el }) {
       runs.expectWords();
       send({ do: "judge", judge, server: find("[data-server]")?.value || "" });
     },
-    take: () => send({ do: "take", key: get("figures").current }),
+    take: (one) => send({ do: "take", key: one.dataset.version }),
     code: () => { send({ do: "code" }); drawCode(); }, // the same code is no change, so it is copied here
     cell: (one) => {
       const cell = get("figures").cells[one.dataset.cell], same = one.getAttribute("aria-pressed") === "true";
@@ -136,12 +125,13 @@ function render({ model, el }) {
   };
   // The key of a level labels the row or the open item that has the focus; for the criterion on screen.
   function labelled({ key, target, ctrlKey, metaKey, altKey }) {
-    const item_id = target.dataset.id ?? (target.closest(".ekw-item") && get("item").item_id), { codes = [], keys = [] } = get("page"), code = codes[keys.indexOf(key)];
+    const row = target.dataset.id, item_id = row ?? (target.closest(".ekw-item") && get("item").item_id);
+    const [code] = (row === undefined ? get("item").levels : get("page").levels)?.find((level) => level[2] === key) || [];
     if (!item_id || code === undefined || ctrlKey || metaKey || altKey || get("figures").browse || target.matches("input, select, textarea")) return false;
     send({ do: "label", item_id, criterion: get("figures").criterion, label: code });
     return true;
   }
-  const rows = rowsOf(ctx, "id", items.open, () => false, false);
+  const rows = rowsOf(ctx, "id", items.open);
   // J, K: the next and the previous item; E: to the level that the jury chose; M: with or without marks for headings and lists
   const KEYS = { j: () => items.step(1), k: () => items.step(-1), e: editor.toLevel, m: items.toggleMarkdown };
   function pressedLetter(event) {
@@ -159,7 +149,7 @@ function render({ model, el }) {
     const one = event.target;
     if (one.dataset.jury) jury();
     else if (one.matches("[data-criterion]")) chooseCriterion(one.value);
-    else if (one.dataset.pick) (one.dataset.pick === "shown" ? show : compare)(one.value);
+    else if (one.dataset.pick) pick(one);
     else if (one.matches("[data-suggester]")) drawSuggestions(); // the price is of this judge
     else if (one.dataset.note) send({ do: "note", key: one.dataset.note, note: one.value });
     else if (one.matches("[data-annotator]")) {
@@ -178,13 +168,13 @@ function render({ model, el }) {
     if (event.key === "Escape" && event.target.closest(".ekw-edit") && get("item").item_id) return find(".ekw-item").focus({ preventScroll: true });
     if (queue.pressed(event) || labelled(event) || pressedLetter(event)) return;
     if (event.key === "Escape" && event.target.closest(".ekw-item, tr[data-id]") && items.close()) return;
-    if (rows.pressed(event)) return;
+    if (rows(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
   });
 
-  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawTags } = editor, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
+  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawTags } = editor, { drawRun, drawJury, drawVersions, drawSuggestions } = runs;
   const draws = {
-    draft: [editor.drawDraft, drawTags, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions, drawTop, drawNotices], price: [drawTop, drawRun], alert: [drawAlert, added], code: [drawCode],
+    draft: [editor.drawDraft, drawTags, drawRun], jury: [drawJury, added], status: [drawRun, drawSuggestions, drawTop, drawNotices], price: [drawTop, drawRun], alert: [drawAlert, added], code: [drawCode],
     item: [drawItem, mark, drawTags, reveal], suggestions: [drawSuggestions], figures: [drawTop, drawRun, drawMatrix, drawVersions, drawItem, drawTags, drawSuggestions],
     page: [drawRows, mark, drawTop, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices, drawTop], queue: [queue.drawQueue],
   };

@@ -26,8 +26,9 @@ function createWidget(model, el, kind, skeleton) {
     return [field.defaultValue, field.value];
   }
   // The fields of a region, by key, that the user has changed and Python has not answered yet.
-  function filled(region) {
-    const fields = [...region.querySelectorAll("input[data-key], select[data-key]")].map((one) => [one.dataset.key, values(one)]);
+  function filled(region, answered) {
+    const all = [...region.querySelectorAll("input[data-key], select[data-key]")].filter((one) => !(answered in one.dataset));
+    const fields = all.map((one) => [one.dataset.key, values(one)]);
     return new Map(fields.filter(([, [drawn, now]]) => drawn !== now));
   }
   function refill(region, before, key) {
@@ -42,21 +43,21 @@ function createWidget(model, el, kind, skeleton) {
   // A half-typed number ("0.") can neither be read from its field nor be restored, and a redrawn field sends no change
   // event when it loses the focus: the region of such a field is redrawn when the field is left or has sent its value.
   function halfTyped(field) {
-    if (field.type === "number") return field.validity.badInput || field.value !== field.defaultValue;
-    return "annotator" in field.dataset && field.value !== (field.dataset.sent ?? field.defaultValue);
+    if (field.type !== "number" && !("annotator" in field.dataset)) return false;
+    return field.validity.badInput || field.value !== (field.dataset.sent ?? field.defaultValue);
   }
   root.addEventListener("focusout", () => setTimeout(() => free(() => [...later].forEach(([selector, html]) => put(selector, html)))));
   // Redraw a region and restore the focus. With `data-keep` open details stay open; with `data-stay` the user's input stays
-  // until Python answers.
-  function put(selector, html) {
+  // until Python answers; of fields with `data-<answered>` it has.
+  function put(selector, html, answered = "") {
     const region = find(selector), held = focused(), stay = "stay" in region.dataset;
     if (stay && region.contains(held) && halfTyped(held)) return void later.set(selector, html);
     later.delete(selector);
-    if (stay && last.get(region) === html) return;
+    if (stay && !answered && last.get(region) === html) return;
     const key = region.contains(held) ? held.dataset.key : null;
     const range = key && "selectionStart" in held ? [held.selectionStart, held.selectionEnd] : null;
     const open = "keep" in region.dataset ? [...region.querySelectorAll("details")].map((one) => one.open) : [];
-    const before = stay ? filled(region) : new Map();
+    const before = stay ? filled(region, answered) : new Map();
     region.innerHTML = html;
     if (html.search(TURNS) >= 0) showTurns(region);
     last.set(region, html);
@@ -100,49 +101,25 @@ function createWidget(model, el, kind, skeleton) {
   return { root, find, focused, put, get, drawn, send, drawAlert, showAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
-// Rows with `data-<name>`: `onChoose` is called with the value of the chosen one; `follows` is whether the arrow keys choose
-// too. `pressed` returns whether it handled a key; `other` may handle further keys of a row.
-function rowsOf({ root, find }, name, onChoose, other = () => false, follows = true) {
-  const all = () => [...root.querySelectorAll(`tr[data-${name}]`)];
-  let choosing = null, due = null, chosen = null;
-  // Send the last choice now.
-  function hurry() {
-    clearTimeout(choosing);
-    if (due !== null) onChoose(due);
-    due = null;
-  }
-  function choose(value) {
-    clearTimeout(choosing);
-    all().forEach((row) => {
-      row.setAttribute("aria-selected", row.dataset[name] === value);
-      row.tabIndex = row.dataset[name] === value ? 0 : -1;
-    });
-    due = chosen = value;
-    choosing = setTimeout(hurry, 60); // arrow keys held down send once
-  }
-  function pressed(event) {
+// Rows with `data-<name>`: arrow keys move between them, Enter and the space bar open one, Escape leads from the open one back.
+// Returns a function that returns whether it handled a key.
+function rowsOf({ root }, name, open) {
+  return (event) => {
     const row = event.target.closest(`tr[data-${name}]`);
     if (!row || row !== event.target) {
       if (event.key !== "Escape" || !event.target.closest(".ekw-item")) return false;
       root.querySelector(`tr[data-${name}][tabindex="0"]`)?.focus();
       return true;
     }
-    const rows = all(), at = rows.indexOf(row);
+    const rows = [...root.querySelectorAll(`tr[data-${name}]`)], at = rows.indexOf(row);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
-    if (to !== undefined) {
-      event.preventDefault();
-      if (!rows[to]) return true;
+    if (rows[to]) {
       rows[to].focus();
-      if (follows) choose(rows[to].dataset[name]);
-      else rows.forEach((one) => { one.tabIndex = one === rows[to] ? 0 : -1; });
-    } else if (!other(row, event) && (event.key === "Enter" || event.key === " ")) {
-      event.preventDefault();
-      choose(row.dataset[name]);
-      if (follows) find(".ekw-item").focus();
-    }
+      rows.forEach((one) => { one.tabIndex = one === rows[to] ? 0 : -1; });
+    } else if (event.key === "Enter" || event.key === " ") open(row.dataset[name]);
+    if (to !== undefined || event.key === "Enter" || event.key === " ") event.preventDefault();
     return true;
-  }
-  return { choose, hurry, pressed, chosen: () => chosen };
+  };
 }
 
 // Clicks and typing: `typed` may handle a field; the search is sent when typing pauses.

@@ -69,14 +69,6 @@ function wizardPart(ctx) {
       <div class="ekw-problem" role="alert">${other.map(([, text]) => `<p>${esc(text)}</p>`).join("")}</div>
       <div class="ekw-sr" role="alert">${shown.map(([place, text]) => `<p>${esc(labelOf(place))}: ${esc(text)}</p>`).join("")}</div>
       <div role="status" aria-label="Plan of the run"><ul class="ekw-lines">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul></div>`);
-    const box = find(".ekw-export");
-    if (box.dataset.drawn !== "yes") {
-      box.dataset.drawn = "yes";
-      box.innerHTML = `<label>Command<textarea rows="3" readonly data-export="command"></textarea></label><div class="ekw-line"><button data-do="copy" data-of="command">Copy command</button></div>
-        <label>Scoring config, YAML<textarea rows="6" readonly data-export="yaml"></textarea></label><label>Scoring config, JSON<textarea rows="6" readonly data-export="json"></textarea></label>
-        <div class="ekw-line"><button data-do="copy" data-of="yaml">Copy YAML</button><button data-do="copy" data-of="json">Copy JSON</button>
-        <label class="ekw-short">Save as <input data-file value="scoring.yaml"></label><button data-do="save">Save</button><span role="status" class="ekw-saved"></span></div>`;
-    }
     ["command", "yaml", "json"].forEach((name) => { find(`[data-export="${name}"]`).value = check[name] || ""; });
     find(".ekw-saved").textContent = check.saved || "";
   }

@@ -16,15 +16,14 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.evaluation import columns_of
 from evalkit.evaluation.suggestions.cases import groups_of
-from evalkit.notebook.judgments.item_details import item_texts, level_keys
+from evalkit.notebook.judgments.item_details import item_texts, levels_of
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
-from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics.human_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
-from evalkit.rubrics.scales import code_text, number
+from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.tables.files import records
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
@@ -73,8 +72,7 @@ class Forms:
         self.items, self.rubric = setup.items, spec.rubric
         folder, name = setup.place()
         path = folder / f"{name}{LOG}" if labels is None else Path(labels)
-        (history := History(path.with_name(f"{path.name.removesuffix(LOG)}.tuner.json"))).load(self.rubric.id)
-        self.groups = groups_of(self.items, worklist.clusters, was_split=history.was_split)
+        self.groups = groups_of(self.items, worklist.clusters)
         self.columns = columns_of(self.rubric, spec.inputs, self.items)
         self.log = LabelLog(path, text_hashes(self.rubric, self.items, spec.inputs), None, self.rubric, self.groups)
         self.log.read()
@@ -151,12 +149,18 @@ class Forms:
             form = texts["forms"][name]
             if n_shown := len(form["images"]):
                 texts["inputs"][row] = name, _IN_DATA.sub("shown below", text, n_shown)
-                form["turns"] = [(_IN_DATA.sub("shown below", who), words) for who, words in form["turns"]]
+                form["turns"] = [(n, _IN_DATA.sub("shown below", who), words) for n, who, words in form["turns"]]
         return texts
+
+    def _scale(self, key: Key) -> Scale:
+        """The scale of a question: that of its criterion, or the steps of its item."""
+        row = self.row_of[key[0]]
+        values = {name: row[column] for name, column in self.columns.items()}
+        return self.rubric.criterion(key[1]).of_item(values).scale
 
     def answer(self, key: Key, given: object) -> str:
         """The code of an answer; InputError if it is none that the page offers."""
-        scale = self.rubric.criterion(key[1]).scale
+        scale = self._scale(key)
         is_number = scale.level == "interval" and isinstance(given, str) and number(given) is not None
         if not is_number and given not in scale.labels:
             raise InputError(f"not saved: {given!r} is no answer to {key[1]!r}; allowed: {listed(scale.labels)}")
@@ -164,11 +168,9 @@ class Forms:
 
     def question(self, key: Key) -> dict[str, Any]:
         """A question as it is drawn: title and text, and its levels as code, text and key, or the ends of its scale."""
-        criterion = self.rubric.criterion(key[1])
-        scale, row = criterion.scale, self.row_of[key[0]]
+        criterion, scale, row = self.rubric.criterion(key[1]), self._scale(key), self.row_of[key[0]]
         title = str(row[self._requirement]) if self.is_exploded else criterion.name
-        rows = zip(scale.labels, scale.values(), level_keys(scale), strict=True)
-        levels = [(code, text or code, key) for code, text, key in rows]
+        levels = [(code, text or code, key) for code, text, key in levels_of(scale)]
         ends = [scale.lowest, scale.highest] if scale.level == "interval" else None
         return {"title": title, "text": criterion.description, "levels": levels, "ends": ends}
 

@@ -24,8 +24,7 @@ from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.scales import code_text, number
 from evalkit.stats import reliability
 from evalkit.stats.alignment.label_values import read_label, with_codes
-from evalkit.stats.intervals import jackknife_groups, unit_codes, wilson
-from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
+from evalkit.stats.intervals import jackknife_groups, ratio, unit_codes, unit_sums, wilson, without_each
 from evalkit.stats.result_tables import value_row
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.messages import value_text

@@ -18,7 +18,7 @@ from evalkit.notebook.judgments.headline_numbers import WRONG, Point, confusion_
 from evalkit.notebook.judgments.run_notices import reason_words
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import Version
-from evalkit.stats.comparison.decisions import Circumstances, Decision, Difference, alpha_for, decide
+from evalkit.stats.comparison.comparison_table import Circumstances, Decision, Difference, alpha_for, decide
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _FIRST_LABELS, _MOST_WORDS = 30, 140  # the strip stays low

@@ -228,7 +228,11 @@ class Drafts:
         if "draft" in state:
             try:
                 self._restore_rubric(state)
-            except (RubricError, KeyError) as problem:  # written by another evalkit: the rubric of the cell is kept
+            except (
+                RubricError,
+                KeyError,
+                TypeError,
+            ) as problem:  # written by another evalkit: the rubric of the cell is kept
                 history.notes.append(f"The last draft cannot be read, so the rubric of the cell is shown: {problem}.")
         if state.get("initial_jury") == self._initial_jury:  # else the cell names another jury, which is kept
             with suppress(ConfigError, KeyError):
@@ -237,14 +241,13 @@ class Drafts:
 
     def _restore_rubric(self, state: Mapping[str, Any]) -> None:
         """Take up the draft, unless the cell names another rubric: then one step of undo leads back to it."""
-        in_cell, stored = self.base, state["base"]  # an older evalkit wrote the hash of the base
-        base_hash = stored if isinstance(stored, str) else Rubric(**stored).content_hash
-        is_same_cell = state.get("given") == in_cell.content_hash and not isinstance(stored, str)
-        base = Rubric(**stored) if is_same_cell else in_cell
+        in_cell, last_base = self.base, Rubric(**state["base"])
+        is_same_cell = state.get("given") == in_cell.content_hash
+        base = last_base if is_same_cell else in_cell
         hashes = {version.rubric.content_hash for version in self._history.versions.values()}
         # the name may stand for a version by now that was saved in this session
         is_same_name = bool(self._setup.named) and self._setup.named == state.get("named")
-        is_saved = in_cell.content_hash == base_hash or (is_same_name and in_cell.content_hash in hashes)
+        is_saved = in_cell.content_hash == last_base.content_hash or (is_same_name and in_cell.content_hash in hashes)
         self.is_other = not (is_same_cell or is_saved)
         draft = rebase(base, state["draft"])
         self.edits, self.undone = ([*state.get(name, ())] for name in ("edits", "undone"))

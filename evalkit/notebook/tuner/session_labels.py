@@ -15,7 +15,8 @@ from evalkit.core.reply_keys import digest
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
+from evalkit.evaluation.evaluation import columns_of
+from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.headline_numbers import without_interval
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_of, labels_on_scale
@@ -24,6 +25,7 @@ from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels, text_hashes
+from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import (
     DEV,
@@ -35,8 +37,8 @@ from evalkit.stats.alignment.label_splits import (
     read_log,
     take_part,
 )
-from evalkit.stats.comparison.decisions import Difference
-from evalkit.stats.notes import with_facts
+from evalkit.stats.comparison.comparison_table import Difference
+from evalkit.stats.result_tables import with_facts
 from evalkit.tables.schemas import LABEL_KEY
 
 
@@ -67,21 +69,19 @@ class Labels:
         texts = text_hashes(rubric, items, setup.spec.inputs)
         table = None if labels is None else as_labels(labels, items, rubric, inputs=setup.spec.inputs)
         self._given = _counts(table, texts)
-        last = history.state.get("given_labels")
-        self._last_given: dict[str, dict[str, int]] = last if isinstance(last, dict) else {}
+        self._last_given: dict[str, dict[str, int]] = history.state.get("given_labels", {})
         self._missing = _missing(self._last_given, self._given)
         history.notes.extend(self._missing)
-        groups = groups_of(items, worklist.clusters, was_split=history.was_split)
-        self._twins = joined_to_dev(items, groups) if history.was_split else set[str]()
-        self.log = LabelLog(path, texts, table, rubric, groups)
+        self.log = LabelLog(path, texts, table, rubric, groups_of(items, worklist.clusters))
         to_judge = (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
-        self.queue, self.remarks = LabelQueue(self.log, to_judge), worklist.remarks
+        is_exploded = "of_item" in items and REQUIREMENT in columns_of(rubric, setup.spec.inputs, items)
+        of_item = dict(items[["item_id", "of_item"]].astype(str).to_numpy().tolist()) if is_exploded else {}
+        self.queue, self.remarks = LabelQueue(self.log, to_judge, of_item), worklist.remarks
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
         self.log.read()
-        split_by = {"split_by": "item" if history.was_split else "text"}
         names = {"initial_annotator": annotator}
-        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | names | split_by)
+        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | names)
         history.parts.append(lambda: {"given_labels": self._given_labels(), "shown": self._shown})
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
@@ -131,10 +131,7 @@ class Labels:
         return [item for item in changed if item in is_dev - is_known]
 
     def is_later(self, versions: Iterable[str], criterion: str) -> bool:
-        """Were dev labels added or changed since a decision on these two versions was first shown? It is, by this call.
-
-        A session that kept their number alone does not know: then they count as changed.
-        """
+        """Whether dev labels were added or changed since this was first called about these two versions."""
         labels = self.log.counted
         of_criterion = labels[(labels["criterion"].eq(criterion) & labels["part"].eq(DEV)).to_numpy()]
         state, about = _digest(of_criterion[[*LABEL_KEY, "label"]]), " ".join([*sorted(versions), criterion])
@@ -206,12 +203,10 @@ class Labels:
             on_both = labels_on_scale(self.used(criterion, evaluation), criterion, against.rubric)
             change, _ = change_of(evaluation, against, hidden[hidden.index.isin(on_both.index)], criterion)
         difference = None if change is None else Difference.of(change)
-        n_twins = len(self._twins & {*self.used(criterion, evaluation)["item_id"]})
-        twins = f"; {counted(n_twins, 'item')} with the text of a dev item left out" * (n_twins > 0)
         words = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
-            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}"
+            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}"
             f"{without_interval(row, 'accuracy') or without_interval(row, 'kappa')}",
             "looks": f"look {number}",
         }

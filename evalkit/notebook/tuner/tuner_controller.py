@@ -5,13 +5,11 @@ It is one module since an action draws what others draw too: a run the editor, a
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,8 @@ from evalkit.core.settings import Options, default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, counted
 from evalkit.evaluation.evaluation import columns_of
-from evalkit.notebook.judgments.headline_numbers import RIGHT, WRONG, Point
-from evalkit.notebook.judgments.item_details import item_texts, level_keys
+from evalkit.notebook.judgments.headline_numbers import RIGHT, WRONG
+from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.judgments.item_table import Query, implied_verdict, page_texts
 from evalkit.notebook.judgments.run_notices import alert_lines, notice, notices
 from evalkit.notebook.tuner.code_snippets import session_code
@@ -37,11 +35,12 @@ from evalkit.notebook.tuner.exported_rows import export
 from evalkit.notebook.tuner.judge_addresses import OWN, judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import form_of, from_form, from_yaml
 from evalkit.notebook.tuner.tuning_session import Session
-from evalkit.notebook.tuner.version_history import changes_of
+from evalkit.notebook.tuner.version_history import changed_words, changes_of
 from evalkit.notebook.widget_base import Jobs
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
 from evalkit.rubrics.prompt_builder import list_templates
+from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.rubrics.rubrics_by_name import is_found
 from evalkit.rubrics.scales import number
 
@@ -461,7 +460,6 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
         "name": name,
         "ran": name in {version.name for version in session.history.versions.values()},
         "differs": _draft_differs(session),
-        "edited": draft.edited,
         "undo": bool(drafts.edits or problem),
         "redo": bool(drafts.undone),
         "form": form_of(draft),
@@ -500,7 +498,6 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "aggregate": str(drafts.aggregate),
         "aggregates": list(dict.fromkeys([*AGGREGATE_RULES, str(drafts.aggregate)])),
         "budget_usd": drafts.budget_usd,
-        "n_items": len(session.items),
         "cache": shown_cache(session.setup.cache or default_cache()),
     }
 
@@ -541,21 +538,12 @@ def figures_payload(session: Session) -> dict[str, Any]:
             | {"point": asdict(points[key]) if key in points else None}
             for key, version in versions.items()
         ],
-        "people": session.people_agreement,
-        "axis": _axis([*points.values(), Point(session.people_agreement)]),
         "current": current,
         "against": against,
         "diff": [asdict(change) for change in changes],
         "measure": session.floor_missing,
         "to_label": session.n_changed_open,
     }
-
-
-def _axis(points: list[Point]) -> list[float]:
-    """The ends of the axis of these points: tenths, around all intervals."""
-    ends = [number for point in points for number in (point.value, point.low, point.high) if number is not None]
-    low, high = (math.floor(min(ends) * 10) / 10, math.ceil(max(ends) * 10) / 10) if ends else (0.0, 1.0)
-    return [low, high] if high > low else [max(0.0, low - 0.1), min(1.0, high + 0.1)]
 
 
 def _other_criteria(session: Session) -> dict[str, int]:
@@ -594,9 +582,16 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     turn, rubric = session.turn(), session.shown_rubric
     criterion = rubric.criterion(session.shown_criterion)
     columns = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
-    blind, scale = session.is_blind(turn), criterion.scale
+    blind = session.is_blind(turn)
     judges = [] if blind or turn.item_id is None else session.detail(turn.item_id)["judges"]
+    questions, requirement = list[Any](), columns.pop(REQUIREMENT, "") if queue.asks_criteria else ""
+    if requirement:
+        texts = session.items.set_index("item_id")[requirement]
+        given = session.labels.log.given_by(session.labels.annotator, queue.source)
+        labels = {item: edit.label for (item, name), edit in given.items() if name == criterion.name}
+        questions = [[item, str(texts[item]), labels.get(item)] for item in turn.form]
     return asdict(turn) | {
+        "questions": questions,
         "open": True,
         "answers": message_id,
         "source": queue.source,
@@ -605,10 +600,10 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "counts": session.labels.log.counts(session.labels.annotator, criterion.name),
         "criterion": criterion.name,
         "question": criterion.description,
-        **({} if turn.item_id is None else item_texts(session.items, columns, turn.item_id, rubric, criterion.name)),
-        "levels": list(zip_longest(scale.labels, scale.values(), level_keys(scale), fillvalue="")),
+        "levels": [],
         "judges": judges,
         "precision": session.precision(),
+        **({} if turn.item_id is None else item_texts(session.items, columns, turn.item_id, rubric, criterion.name)),
     }
 
 
@@ -620,13 +615,13 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "judges": [judge.name for judge in session.drafts.pool],
         "judge": suggested.judge or session.drafts.pool[0].name,
         "prices": session.suggestions.prices,
-        "base": suggested.base,
         "of": "" if base is None else base.name,
         "head": suggested.head,
         "notes": list(suggested.notes),
         "rows": [
             asdict(row.edit)
             | {"where": row.edit.where, "key": row.key, "effects": list(row.effects)}
+            | {"words": changed_words(row.edit.was, row.edit.text)}
             | {"base": row.base or suggested.base, "price": session.suggestions.price(number)}
             for number, row in enumerate(suggested.rows)
         ],

@@ -26,8 +26,8 @@ from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.freeze_and_calibrate import freeze, promote_to
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
 from evalkit.notebook.judgments import headline_numbers as numbers
-from evalkit.notebook.judgments.item_details import item_detail, level_keys, side_by_side
-from evalkit.notebook.judgments.item_table import VERDICT_CHANGED, Page, Query, Row, page_of, rows_of
+from evalkit.notebook.judgments.item_details import item_detail, side_by_side
+from evalkit.notebook.judgments.item_table import VERDICT_CHANGED, Page, Query, Row, page_of, row_detail, rows_of
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import Turn, precision
 from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, prompt_of
@@ -38,8 +38,7 @@ from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike
-from evalkit.stats.comparison.comparison_table import SAME
-from evalkit.stats.comparison.decisions import is_same
+from evalkit.stats.comparison.comparison_table import SAME, is_same
 from evalkit.tables.items import ItemsLike
 
 
@@ -248,12 +247,6 @@ class Session(Memo):
         versions = {key: (self.runs.known(key), self.alignment(key)) for key in self.runs.shown_versions}
         return {key: numbers.point_of(*version, name, labelled=labelled) for key, version in versions.items()}
 
-    @property
-    def people_agreement(self) -> float | None:
-        """Agreement of people among themselves, 0-1, on the labels that the version shown is compared with."""
-        row = self.alignment(self.runs.current)
-        return None if row is None or pd.isna(row["accuracy_people"]) else float(row["accuracy_people"])
-
     def seconds_per_label(self) -> float | None:
         """The pace of the annotator (see `LabelLog.seconds_per_label`)."""
         log = self.labels.log
@@ -314,33 +307,17 @@ class Session(Memo):
         now, last, criterion = self.evaluation, self.runs.compared, self.shown_criterion
         if now is None or item_id not in set(self.items["item_id"]):
             return {}
-        detail = item_detail(now, item_id, criterion, self.setup.cache)
-        labels = self.labels.log.of(item_id, criterion)
         row = next(row for row in self.rows() if row.item_id == item_id)
+        detail = row_detail(row, now, criterion, self.setup.cache)
+        labels = self.labels.log.of(item_id, criterion)
         mine = [who for who in labels if not row.held or who == self.labels.annotator]
         shown = {who: row.people.get(who, labels[who]) for who in mine}
-        scale = now.rubric.criterion(criterion).scale
         if last is not None and criterion in last.rubric.names:
             before = item_detail(last, item_id, criterion, self.setup.cache)
             names = [self.history.versions[key].name for key in (self.runs.current, self.runs.against)]
             detail |= {"versions": names, **side_by_side(detail["judges"], before["judges"])}
             detail |= {"before": before["jury"], "before_passed": before["passed"]}
-        detail |= {name: getattr(row, name) for name in ("people_passed", "wrong", "change", "points")}
-        detail |= {"columns": row.item_columns, "siblings": self._siblings(row) or None}
-        return detail | {"labels": shown, "held": row.held, "codes": list(scale.labels), "keys": level_keys(scale)}
-
-    def _siblings(self, row: Row) -> list[dict[str, Any]]:
-        """All criteria of the item that a row belongs to; none if the row is an item."""
-        rows = [sibling for sibling in self.rows() if row.item and sibling.item == row.item]
-        return [
-            {
-                "item_id": sibling.item_id,
-                "text": sibling.text,
-                "passed": sibling.passed,
-                "points": float(sibling.item_columns.get("points", 1)),
-            }
-            for sibling in rows
-        ]
+        return detail | {"labels": shown, "held": row.held}
 
     # -- labels
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:
@@ -382,18 +359,20 @@ class Session(Memo):
         return self.labels.queue.blind or self.evaluation is None or turn.labelled_before
 
     def label_next(self, item_id: str, criterion: str, label: str) -> None:
-        """Label the next item of the queue; any other item is ignored, because its text was not on screen."""
+        """Label the next item of the queue, or another one on its form; the text of others was not on screen."""
         with self.history.lock:
             turn = self.turn()
-            if (turn.item_id, self.shown_criterion) == (item_id, criterion):
-                edit = LabelEdit(label, self.labels.queue.source, turn.probability, self.is_blind(turn), turn.round)
+            if criterion == self.shown_criterion and item_id in turn.form:
+                blind = self.is_blind(turn)
+                edit = LabelEdit(label, self.labels.queue.source, turn.form[item_id], blind, turn.round)
                 self.labels.label(item_id, criterion, edit, self.shown_rubric)
 
     def skip_item(self, item_id: str, criterion: str) -> None:
-        """Leave the next item of the queue unlabelled; it comes again at the end."""
+        """Leave the next item of the queue, or its form, unlabelled; it comes again at the end."""
         with self.history.lock:
-            if (self.turn().item_id, self.shown_criterion) == (item_id, criterion):
-                self.labels.queue.skip(item_id, criterion, self.labels.annotator)
+            turn = self.turn()
+            if (turn.item_id, self.shown_criterion) == (item_id, criterion):
+                self.labels.queue.skip(turn, criterion, self.labels.annotator)
 
     def undo_label(self) -> None:
         """Take back the last label of the queue; its item is the next one again."""
@@ -465,11 +444,8 @@ class RepeatedSamples:
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
-        names = {key: version.rubric.names for key, version in history.versions.items()}
-        self.sizes: dict[str, dict[str, int]] = {  # an older evalkit measured all criteria together
-            key: size if isinstance(size, dict) else dict.fromkeys(names.get(key, ()), size)
-            for key, size in history.state.get("floor_sizes", {}).items()
-        }
+        sizes: dict[str, Any] = history.state.get("floor_sizes", {})  # an older one is measured again, from the cache
+        self.sizes: dict[str, dict[str, int]] = {key: size for key, size in sizes.items() if isinstance(size, dict)}
         self.prices: dict[tuple[str, str, str], tuple[str, float, str]] = {}
         self._tables: dict[str, pd.DataFrame | None] = {}
         history.parts.append(lambda: {"floor_sizes": self.sizes})

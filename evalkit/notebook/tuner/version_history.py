@@ -97,7 +97,7 @@ class Version:
         """Everything that tells versions apart, as text: name of the part -> text."""
         values = self.rubric.to_dict()
         for criterion in values.pop("criteria"):
-            name, scale = criterion.pop("name"), criterion.pop("scale")
+            name, scale = criterion.pop("name"), criterion.pop("scale", {})
             parts = criterion | {f"level {code_text(code)}": text for code, text in scale.items()}
             values |= {f"{name}: {part}": value for part, value in parts.items()}
         jury = ", ".join(f"{judge.name} (weight {judge.weight:g})" for judge in self.judges)
@@ -168,8 +168,6 @@ class History:
         What could not be restored, one sentence each, until the next run.
     lock
         Held by whoever changes the session.
-    was_split
-        Whether labels were split into dev and held-out ones before items of equal text were kept together.
     """
 
     path: Path
@@ -179,7 +177,6 @@ class History:
     parts: list[Callable[[], dict[str, Any]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    was_split: bool = False
 
     def load(self, rubric_id: str) -> None:
         """Read the file, if it exists; versions of another rubric stay in it and are not loaded.
@@ -190,9 +187,7 @@ class History:
             If it cannot be read, or was written by another program.
         """
         values = self._stored()
-        states = _states(values)
-        self.state = states.get(rubric_id) or {}
-        self.was_split = bool(states) and not any(state.get("split_by") == "text" for state in states.values())
+        self.state = _states(values).get(rubric_id) or {}
         unread = list[str]()
         for stored in values.get("versions", []):
             try:

@@ -29,7 +29,7 @@ from evalkit.notebook.tuner.version_history import History, Version
 from evalkit.tables import schemas
 
 SHOWN_VERSIONS = 10
-"""How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
+"""How many versions, the newest ones, have a figure under Versions; their evaluations stay in memory."""
 
 _LEFT_TO_RUN = {"cache_miss", "stopped", "budget", "in_batch"}
 _KILLED = (

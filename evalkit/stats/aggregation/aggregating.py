@@ -24,9 +24,8 @@ from evalkit.stats.aggregation.dawid_skene import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.own_answers import own_answers
-from evalkit.stats.plain_tables import key_text
+from evalkit.stats.plain_tables import key_text, take_rows, votes_options
 from evalkit.stats.result_tables import GAVE_NONE, verdict_codes, with_numbers_as_labels
-from evalkit.stats.touched_tables import take_rows, votes_options
 from evalkit.stats.voting import averaged
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
@@ -102,42 +101,36 @@ def aggregate(
     """
     rule = checked_rule("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
-    return _aggregate(votes, rule, quorum, weights, scale)
-
-
-def _aggregate(
-    votes: pd.DataFrame, method: str, quorum: float, weights: Mapping[Any, float] | None, scale: ScaleLike | None
-) -> pd.DataFrame:
     frame, keys = take_rows(votes, "votes", need=_NEED, function="aggregate", scale=scale)
     refuse_doubles(frame, VOTE_KEY, "votes")
-    if aggregate_rule(method).by_label:
+    if aggregate_rule(rule).by_label:
         frame = with_numbers_as_labels(frame)
     groups = group(frame, SCORE_KEY)
-    jury = _jury(frame, groups, vote_weights(frame, weights), method)
+    jury = _jury(frame, groups, vote_weights(frame, weights), rule)
     measured = row_scales.measures(frame).take(groups.first)
     pieces = frame.iloc[groups.first]
     total, scored = jury.total_weight, jury.groups.total(jury.weight, jury.scored)
     under = scored < total * (1 - _TINY) if quorum == 1.0 else scored <= quorum * total + _TINY * total
     # Judges who all are tied: a tie, unless their tied labels decide, and for Dawid-Skene no estimate
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
-    if isinstance(method, OwnRule):
+    if isinstance(rule, OwnRule):
         values, rows = (jury.score, jury.names[jury.label]), jury.answered & ~under[jury.groups.codes]
         heads = pieces[SCORE_KEY]
-        answers = own_answers(method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, heads)
+        answers = own_answers(rule, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, heads)
         score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
-        passed, verdict = answers.verdict(*_verdict(jury, measured, method))
-        methods, options = np.full(len(groups), method.name, dtype=object), np.full(len(groups), f"own={method.where}")
-    elif aggregate_rule(method).all_items:
+        passed, verdict = answers.verdict(*_verdict(jury, measured, rule))
+        methods, options = np.full(len(groups), rule.name, dtype=object), np.full(len(groups), f"own={rule.where}")
+    elif aggregate_rule(rule).all_items:
         votes_cast = {"item": jury.groups.codes, "judge": jury.judge, "label": jury.names[jury.label]}
-        fitted = posteriors(cast(AggregateRule, method), pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
+        fitted = posteriors(cast(AggregateRule, rule), pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
-        methods, options = np.full(len(groups), method, dtype=object), np.where(fitted.one_coin, "one_coin", "")
+        methods, options = np.full(len(groups), rule, dtype=object), np.where(fitted.one_coin, "one_coin", "")
     else:
-        score, label, tied, among = _middle(jury, measured, method)
-        passed, verdict = _verdict(jury, measured, method)
-        methods, options = _methods(method, measured), np.full(len(groups), "")
+        score, label, tied, among = _middle(jury, measured, rule)
+        passed, verdict = _verdict(jury, measured, rule)
+        methods, options = _methods(rule, measured), np.full(len(groups), "")
     tied = tied | (silent & pd.isna(label))
     lost = under | ((verdict == GAVE_NONE) & np.isnan(score) & pd.isna(label) & passed.isna())
     score[under], label[under], among[under] = np.nan, None, None

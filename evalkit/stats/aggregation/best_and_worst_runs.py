@@ -13,8 +13,7 @@ from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import Bounds, mean_interval
-from evalkit.stats.notes import Notes
-from evalkit.stats.result_tables import check_whole_numbers, result_table
+from evalkit.stats.result_tables import Notes, check_whole_numbers, figure_row, result_table
 from evalkit.tables.grouping import Floats, group
 
 _SKEWED, _TINY = 0.25, 1e-12  # above this share of √n, simulated intervals of a mean hold it in 45 to 93 %
@@ -180,14 +179,8 @@ def _extreme_figures(worst: Floats, best: Floats, n_prompts: int, bounds: Bounds
     for name, values in (("worst", worst), ("best", best)):
         seen_once_more = 0.0 if bounds is None else ((bounds[1] - bounds[0]) / (2 * max(1, len(values)))) ** 2
         interval = mean_interval(values, np.arange(len(values)), bounds=bounds, more=seen_once_more)
-        row |= {
-            name: float(values.mean()) if len(values) else np.nan,
-            f"{name}_low": interval.low,
-            f"{name}_high": interval.high,
-        }
-        if interval.reason:
-            notes.append(f"no interval of {name}: {interval.reason}")
-        elif bounds is None and abs(_skewness(values)) > _SKEWED * math.sqrt(len(values)):
+        row |= figure_row(name, float(values.mean()) if len(values) else np.nan, interval, notes)
+        if interval.reason is None and bounds is None and abs(_skewness(values)) > _SKEWED * math.sqrt(len(values)):
             notes.append(f"the figures of prompts are skewed, so the interval of {name} holds the truth in under 95 %")
     if row["n_short"]:
         notes.append(f"{counted(row['n_short'], 'prompt has', 'prompts have')} fewer runs and no figure")

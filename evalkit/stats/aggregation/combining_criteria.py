@@ -15,9 +15,8 @@ from evalkit.core.settings import WEIGHT, check_choice, is_weight
 from evalkit.errors import EvalkitWarning, InputError, listed
 from evalkit.rubrics import Criterion, Rubric, Scale
 from evalkit.rubrics.given_scales import ScaleLike, same_scale
-from evalkit.stats.plain_tables import OF_NO_RUBRIC, Keys
+from evalkit.stats.plain_tables import OF_NO_RUBRIC, Keys, take_rows
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
 from evalkit.tables.schemas import SCORE_KEY

@@ -13,9 +13,8 @@ from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.item_criteria import explode_criteria, refuse_other_scales
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.plain_tables import key_text
+from evalkit.stats.plain_tables import key_text, take_rows
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, Ints, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, is_missing

@@ -13,10 +13,16 @@ from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import cluster_counts, clusters_for, result_table, verdict_codes
-from evalkit.stats.touched_tables import check_by, check_points, check_rows, take_rows_by
+from evalkit.stats.plain_tables import Keys, check_by, check_points, check_rows, names_in, take_rows_by
+from evalkit.stats.result_tables import (
+    Notes,
+    cluster_counts,
+    clusters_for,
+    note_few_clusters,
+    result_table,
+    verdict_codes,
+    with_id_notes,
+)
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, by_id, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items

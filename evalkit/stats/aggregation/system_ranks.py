@@ -1,4 +1,4 @@
-"""Ranks of systems: strengths from pairwise votes or scores, and the order where a strength is not finite."""
+"""Ranks of systems: win rates and strengths from pairwise votes or scores, and what the order of answers changes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from evalkit.rubrics.row_scales import PAIR_SCORES, measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
-from evalkit.stats.plain_tables import Keys, key_text, refuse_twice
-from evalkit.stats.result_tables import JUDGE_KEY, clusters_for, figure_row, result_table
-from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
+from evalkit.stats.plain_tables import Keys, key_text, refuse_twice, take_rows, take_votes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    Notes,
+    clusters_for,
+    figure_row,
+    note_few_clusters,
+    result_table,
+    with_id_notes,
+)
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items
@@ -341,16 +347,12 @@ def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
     votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
     name, key = ("votes", schemas.VOTE_KEY) if votes else ("scores", schemas.SCORE_KEY)
     need = [*key, "label", "tied", "n_scored", "level", "scale"]
-    if isinstance(judged, pd.DataFrame) and "label" in judged and "level" not in judged:
-        frame, keys = take_rows(judged, name, need=need, function=caller, scale=_PAIR)
-    else:
-        frame, keys = schemas.check(judged, name, need=need), Keys()
+    frame, keys = take_rows(judged, name, need=need, function=caller, scale=None if "level" in judged else _PAIR)
     refuse_doubles(frame, key, name)
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
         wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
         raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
-    frame = check_rows(frame, name, need=key)
     return (frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))), keys
 
 

@@ -10,8 +10,8 @@ from pandas.arrays import BooleanArray
 
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import NO_ENDS, Measures, label_norms, measures, norms
+from evalkit.stats.plain_tables import take_rows
 from evalkit.stats.result_tables import verdict_codes, with_numbers_as_labels
-from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY

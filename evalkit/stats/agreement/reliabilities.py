@@ -16,23 +16,33 @@ from evalkit.errors import InputError
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import NO_ENDS, Measures, answer_norms, measures, norms
 from evalkit.rubrics.scales import Scale, number
-from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
-from evalkit.stats.agreement.krippendorff import Cells, Metric, alpha, pairable, percent_agreement
-from evalkit.stats.agreement.variance_components import components, dependability
-from evalkit.stats.intervals import cluster_codes, jackknife_groups
-from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
-from evalkit.stats.plain_tables import Keys, names_in, own_rows
+from evalkit.stats.agreement.krippendorff import (
+    Cells,
+    Labels,
+    Metric,
+    alpha,
+    fleiss_kappa,
+    gwet_ac,
+    pairable,
+    percent_agreement,
+    quadratic_weights,
+)
+from evalkit.stats.intervals import cluster_codes, jackknife_groups, unit_sums, without_each
+from evalkit.stats.plain_tables import Keys, names_in, own_rows, take_rows
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
+    Note,
+    Notes,
     check_whole_numbers,
     cluster_counts,
     interval_columns,
     jackknife_row,
+    note_few_clusters,
     result_table,
     split_rows,
+    with_id_notes,
     with_numbers_as_labels,
 )
-from evalkit.stats.touched_tables import take_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
@@ -391,7 +401,11 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     of_item = np.zeros(int(items.max()) + 1, dtype=np.int64)
     of_item[items] = cluster_codes(clusters)
     unit, n_units = jackknife_groups(of_item)
-    answer = small(label[scored] if scale.level == "nominal" else _ranks(value[scored]))
+    answer = small(
+        label[scored]
+        if scale.level == "nominal"
+        else pd.factorize(np.round(value[scored], 12), sort=True)[0].astype(np.int64)
+    )
     # only the interval metric needs numbers
     value = value[scored] if metric == "interval" else np.broadcast_to(0.0, len(answer))
     labels = cells = Cells(items[scored], judges[scored], answer, value, unit, n_units).paired()
@@ -412,11 +426,78 @@ def _cells(items: Ints, judges: Ints, n_judges: int) -> Ints:
     return cells
 
 
-def _ranks(value: Floats) -> Ints:
-    return pd.factorize(np.round(value, 12), sort=True)[0].astype(np.int64)
-
-
 def _places(labels: pd.Series, scale: Scale) -> Ints:
     """The place of each label on the scale (interval scales: among the labels that occur); −1 for none."""
     names = labels.cat.categories if scale.level == "interval" or scale.is_open else pd.Index(scale.labels)
     return names.get_indexer(pd.Index(labels.astype(object))).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Variance components of item × judge × (sample within), one entry per resample.
+
+    Attributes
+    ----------
+    item, judge, both, sample
+        Estimates from the expected mean squares, negative ones set to 0. `sample` is NaN at one sample
+        each: then it is part of `both`. `judge` and `both` are NaN of one judge: then they are part of `item`.
+    cut
+        Was a negative estimate set to 0?
+    """
+
+    item: Floats
+    judge: Floats
+    both: Floats
+    sample: Floats
+    cut: npt.NDArray[np.bool_]
+
+
+def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Components:
+    """Components on all complete blocks, then without each unit.
+
+    Parameters
+    ----------
+    blocks
+        items × judges × samples, nothing missing; two judges or more, or one with two samples or more.
+    unit
+        The group that each item is left out with.
+    """
+    _, n_judges, n_samples = blocks.shape
+    blocks = blocks - blocks.mean() if len(blocks) else blocks
+    cell = blocks.mean(axis=2)
+    item = cell.mean(axis=1)
+    inside = ((blocks - cell[:, :, None]) ** 2).sum(axis=(1, 2))
+    values = np.column_stack([np.ones(len(item)), item**2, (cell**2).sum(axis=1), inside, cell])
+    n, items, cells, within, *_ = (rows := without_each(unit_sums(values, unit, n_units))).T
+    judge_means = rows[:, 4:] / np.maximum(n, 1)[:, None]
+    grand = judge_means.mean(axis=1)
+    has_two = n > 1.5
+    free = np.where(has_two, n - 1, np.nan)
+    square_item = n_judges * n_samples * (items - n * grand**2) / free
+    free_judges = n_judges - 1 if n_judges > 1 else np.nan
+    square_judge = n_samples * n * ((judge_means - grand[:, None]) ** 2).sum(axis=1) / free_judges
+    residual = cells - n_judges * items - n * (judge_means**2).sum(axis=1) + n_judges * n * grand**2
+    square_both = n_samples * residual / (free * free_judges)
+    repeated = n_samples > 1
+    square_sample = within / (np.where(has_two, n, np.nan) * n_judges * max(n_samples - 1, 1))
+    error = square_sample if repeated else np.zeros(len(n))
+    raw = [
+        (square_item - (square_both if n_judges > 1 else error)) / (n_judges * n_samples),
+        (square_judge - square_both) / (n_samples * np.where(has_two, n, np.nan)),
+        (square_both - error) / n_samples,
+    ]
+    cut = np.any([variance < -1e-12 for variance in raw], axis=0)
+    item_, judge_, both_ = (np.where(np.isnan(variance), np.nan, np.maximum(variance, 0.0)) for variance in raw)
+    return Components(item_, judge_, both_, square_sample if repeated else np.full(len(n), np.nan), cut)
+
+
+def dependability(found: Components, n_judges: int, n_samples: int) -> Floats:
+    """Φ(J, k) = σ²_i / (σ²_i + σ²_j/J + σ²_ij/J + σ²_e/(Jk)); NaN where nothing varies.
+
+    How far the mean of J judges with k samples each depends on the item alone; for a number of samples other
+    than that observed it needs repeated samples.
+    """
+    error = np.nan_to_num(found.sample) / (n_judges * n_samples)
+    noise = np.nan_to_num(found.judge) / n_judges + np.nan_to_num(found.both) / n_judges + error
+    total = found.item + noise
+    return np.asarray(np.divide(found.item, total, out=np.full(len(total), np.nan), where=total > 1e-15))

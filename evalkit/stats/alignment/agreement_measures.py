@@ -12,8 +12,18 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalkit.stats.intervals import FEWEST_OTHERS, Interval, Transform, difference_interval, few_others, mean_interval
-from evalkit.stats.jackknife_sums import correlation, moments, ratio, sums_without_each
+from evalkit.stats.intervals import (
+    FEWEST_OTHERS,
+    Interval,
+    Transform,
+    correlation,
+    difference_interval,
+    few_others,
+    mean_interval,
+    moments,
+    ratio,
+    sums_without_each,
+)
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 

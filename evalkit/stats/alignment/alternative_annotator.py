@@ -19,8 +19,7 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_s
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import cluster_variance
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, Notes, note_few_clusters, result_table, with_id_notes
 from evalkit.stats.significance import flip_p
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
@@ -32,6 +31,10 @@ _FEW_ITEMS = 30
 _ALL_SIGNS = 13
 _FEW_PEOPLE = 3
 _PAIR = 2
+_TOO_LENIENT = (
+    f"under {_FEW_ITEMS} items the published test is of the median: where the two mostly agree, a judge that "
+    "is worse by epsilon passes it too often (simulated: 5-67 %)"
+)
 _EACH = (
     JUDGE_KEY,
     "text: annotator; count: n_items; number: judge_rate annotator_rate difference; text: test; number: p",
@@ -132,10 +135,10 @@ def alt_test(
     AltTest
         `annotators`: per `rubric, rubric_version, criterion, judge, annotator`: `n_items`, `judge_rate` = mean W^f (the
         advantage probability against this one), `annotator_rate` = mean W^h, `difference` = mean(W^h − W^f), `test`
-        (``t``; ``wilcoxon`` under 30 items; ``cluster t``, with G − 1 degrees of freedom, where several items are of
-        one of the G clusters; ``sign`` where the difference is the same on all items, decided by its side of
-        epsilon), `p`, `p_adjusted`, `wins`, `notes`. An annotator with under two items, or with items of one cluster,
-        is not tested.
+        (``t``; ``wilcoxon`` under 30 items, where it passes judges too often, see `notes`; ``cluster t``, with G − 1
+        degrees of freedom, where several items are of one of the G clusters; ``sign`` where the difference is the same
+        on all items, decided by its side of epsilon), `p`, `p_adjusted`, `wins`, `notes`. An annotator with under two
+        items, or with items of one cluster, is not tested.
 
         `summary`: per judge `scoring`, `epsilon`, `n_annotators`, `n_tested`, `winning_rate` = share of the tested
         annotators against whom the judge wins, `advantage_probability` = mean of `judge_rate` (annotators
@@ -353,6 +356,8 @@ def _summed(rows: list[dict[str, Any]], why: str) -> dict[str, Any]:
         notes.append(f"{counted(len(rows) - len(tested), 'annotator')} not tested")
     if few := sum(row["n_items"] < _FEW_ITEMS for row in tested):
         notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
+    if any(row["test"] == "wilcoxon" for row in tested):
+        notes.append(_TOO_LENIENT)
     if alike := sum(row["test"] == "sign" for row in tested):
         text = f"{counted(alike, 'annotator')} decided by the sign of the difference, which is the same on every item"
         notes.append(text)

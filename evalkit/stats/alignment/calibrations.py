@@ -24,8 +24,7 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import mean_interval
-from evalkit.stats.notes import joined, with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
 from evalkit.stats.significance import holm
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints

@@ -13,12 +13,13 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
-from evalkit.stats.result_tables import JUDGE_KEY, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, result_table, with_id_notes
 from evalkit.tables.ties import Counting, check_counting
 
-_COLUMNS = (JUDGE_KEY, "text: label_judge label_human; count: n; number: share; text: reason")
+_COLUMNS = (JUDGE_KEY, "text: label_judge label_human; count: n; number: share; text: reason notes")
 
 
+@with_id_notes
 def confusion(
     judged: JudgedLike,
     labels: LabelsLike,
@@ -52,7 +53,7 @@ def confusion(
         order of the scale and with pairs that never occur (interval scales: only labels that occur): `n`, the
         number of labels, and `share` 0-1 of those that count. Where the judge has no label, `label_judge` is NA and
         `reason` says ``tied`` or ``unscored``: these rows exist only if they occur. A person's number between the
-        codes is no label and is left out.
+        codes is no label and is left out. `notes`: which labels were not used.
 
     Raises
     ------
@@ -82,7 +83,8 @@ def confusion(
                 "votes with a scale, as ek.vote(table, scale=[0, 1, 2]) makes them"
             )
         for judge, (answers, was_asked) in panel.judges.items():
-            rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, was_asked, counting))
+            head = panel.head | {"judge": judge, "notes": tables.note}
+            rows.extend(head | row for row in _counts(panel, answers, was_asked, counting))
     return tables.finished(result_table(rows, *_COLUMNS, "number: n" if ties == "half" else ""))
 
 

@@ -21,8 +21,7 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
-from evalkit.stats.notes import with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
@@ -265,12 +264,12 @@ def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
 
 def _why_not(panel: Panel, figure: str, f: Floats, y: Floats, unit: Ints) -> str | None:
     """Why there is no estimate; None if there may be one."""
-    if figure == "passed" and not panel.scale.has_rule:
-        return "the criterion has no pass rule"
     if figure == "score" and panel.scale.level == "nominal":
         return "a nominal criterion has no scores; figure='passed' has its pass rate"
-    if figure == "score" and panel.scale.is_open:
+    if panel.scale.is_open:
         return NO_ENDS
+    if figure == "passed" and not panel.scale.has_rule:
+        return "the criterion has no pass rule"
     if few := too_few(unit, "labelled items") if len(y) else "no labels":
         return few
     return "nothing is scored" if np.isnan(f).all() else "all labels are equal" if np.ptp(y) == 0 else None

@@ -14,8 +14,7 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, labels_for, of_items
 from evalkit.stats.intervals import rate_interval, unit_codes
-from evalkit.stats.notes import Notes
-from evalkit.stats.result_tables import JURY, clusters_for, figure_row, result_table
+from evalkit.stats.result_tables import JURY, Notes, clusters_for, figure_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items

@@ -28,16 +28,19 @@ from evalkit.stats.alignment.corpus_estimates import unlike_all
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import TOO_LITTLE, Interval, jackknife, jackknife_groups
-from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.plain_tables import check_by
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
+    Note,
+    Notes,
     cluster_counts,
     columns,
     figure_row,
     interval_columns,
+    note_few_clusters,
     result_table,
+    with_id_notes,
 )
-from evalkit.stats.touched_tables import check_by
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, by_id
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.ties import Counting, check_counting

@@ -28,8 +28,16 @@ from evalkit.stats.alignment.agreement_measures import (
 )
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.intervals import jackknife_groups
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
+from evalkit.stats.result_tables import (
+    CRITERION_KEY,
+    JUDGE_KEY,
+    Notes,
+    jackknife_row,
+    note_few_clusters,
+    result_table,
+    value_row,
+    with_id_notes,
+)
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting

@@ -16,8 +16,8 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, place, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for, of_items
+from evalkit.stats.plain_tables import take_rows
 from evalkit.stats.result_tables import check_whole_numbers, result_table
-from evalkit.stats.touched_tables import take_rows
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.schemas import VOTE_KEY, empty

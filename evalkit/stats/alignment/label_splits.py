@@ -1,4 +1,7 @@
-"""Splits of labels: one part to tune on, one held out, and a count of the looks at held-out labels."""
+"""Splits of labels: one part to tune on, one held out, and a count of the looks at held-out labels.
+
+The log of looks is a file of JSON lines beside the reply store; lines are only added.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from pandas.api.types import is_numeric_dtype
 from evalkit.core.settings import check_choice, folder_of
 from evalkit.errors import CacheError, InputError, counted, listed
 from evalkit.rubrics.human_labels import COUNTED, SOURCES, LabelsLike, as_labels, of_people
-from evalkit.stats.notes import joined
+from evalkit.stats.result_tables import joined
 from evalkit.tables.grouping import ClustersLike, Flags, by_value, clusters_of, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 

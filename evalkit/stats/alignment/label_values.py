@@ -1,4 +1,4 @@
-"""Human labels, read as codes, scores and verdicts of the criterion's scale."""
+"""Human labels, read as codes, scores and verdicts of the scale; judges and people on the same items (`taken`)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import HELD_OUT, count_look, take_part
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
-from evalkit.stats.plain_tables import Keys, names_in
+from evalkit.stats.plain_tables import Keys, names_in, take_votes
 from evalkit.stats.result_tables import CRITERION_KEY, clusters_for, split_rows, verdict_codes, with_numbers_as_labels
-from evalkit.stats.touched_tables import take_votes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import (
     ID_NOTES,

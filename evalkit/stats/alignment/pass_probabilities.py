@@ -16,11 +16,25 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
-from evalkit.stats.intervals import intraclass_correlation, jackknife_groups, mean_interval, rate_interval
-from evalkit.stats.jackknife_sums import ratio, sums_without_each
-from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.intervals import (
+    intraclass_correlation,
+    jackknife_groups,
+    mean_interval,
+    rate_interval,
+    ratio,
+    sums_without_each,
+)
 from evalkit.stats.plain_tables import Keys
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, jackknife_row, result_table
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    Note,
+    Notes,
+    figure_row,
+    jackknife_row,
+    note_few_clusters,
+    result_table,
+    with_id_notes,
+)
 from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 

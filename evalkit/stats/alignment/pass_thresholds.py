@@ -15,14 +15,14 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import PASS_CUTS, check_choice
 from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import FEWEST, PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
-from evalkit.stats.notes import with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table, with_id_notes
 from evalkit.stats.significance import alpha_of
 from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
@@ -276,6 +276,8 @@ def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) 
 def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:
     if scale.level == "nominal":
         return "a nominal criterion has no scores"
+    if scale.is_open:
+        return NO_ENDS
     if not scale.has_rule:
         return "the criterion has no pass rule, so labels are not verdicts"
     if np.isnan(score).all():

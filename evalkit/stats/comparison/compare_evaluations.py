@@ -21,14 +21,21 @@ from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen, tak
 from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_items
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import measured_floors as floors
-from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Comparison
-from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
+from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Circumstances, Comparison, Difference, decide
 from evalkit.stats.comparison.measured_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
-from evalkit.stats.notes import Note, Notes, joined, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import own_rows
-from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
+from evalkit.stats.result_tables import (
+    Note,
+    Notes,
+    cluster_counts,
+    figure_row,
+    joined,
+    note_few_clusters,
+    result_table,
+    with_id_notes,
+)
 from evalkit.stats.significance import Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group, refuse_doubles

@@ -14,10 +14,16 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of
-from evalkit.stats.intervals import change_interval, jackknife_groups, unit_codes
-from evalkit.stats.jackknife_sums import moments, ratio, unit_sums, without_each
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.result_tables import figure_row, jackknife_row, result_table
+from evalkit.stats.intervals import (
+    change_interval,
+    jackknife_groups,
+    moments,
+    ratio,
+    unit_codes,
+    unit_sums,
+    without_each,
+)
+from evalkit.stats.result_tables import Notes, figure_row, jackknife_row, note_few_clusters, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 from evalkit.tables.items import ItemsLike, as_items
 

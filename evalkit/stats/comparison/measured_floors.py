@@ -1,4 +1,4 @@
-"""How many verdicts sampling alone changes, measured from twice the samples.
+"""How many verdicts sampling alone changes: measured from twice the samples, or the range that k samples allow.
 
 With k samples per item, the share of items whose vote would change with fresh samples cannot be estimated: it depends
 on the distribution of the probability to pass over items up to its 2k-th moment, and k samples determine the first k.

@@ -11,8 +11,7 @@ from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor, range_floor
 from evalkit.stats.comparison.sides import JudgmentsLike, Part, Side, by_keys, judgments_of, parts_of, side_of
-from evalkit.stats.notes import with_id_notes
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = (JUDGE_KEY, "number: rate low high; text: source; count: n_items n_samples; Int64: n_wanted; text: notes")

@@ -18,9 +18,8 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.label_values import HasJudgments
 from evalkit.stats.comparison.measured_floors import Decide
-from evalkit.stats.plain_tables import Keys, names_in
+from evalkit.stats.plain_tables import Keys, check_rows, names_in, take_rows, take_votes
 from evalkit.stats.result_tables import JURY, clusters_for
-from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, refuse_doubles

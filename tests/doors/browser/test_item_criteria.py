@@ -49,38 +49,42 @@ def test_an_item_with_its_criteria(page, tmp_path):
     screen = Screen(page, ek.notebook.JudgmentBrowser(evaluated(items(8), tmp_path)))
     look(page, screen, "table")
     assert page.locator(".ekw-say").inner_text().startswith("Item score 0.59 [")
-    assert page.locator("tr[data-id='task-4'] .ekw-s").inner_text() == "12 of 22\n0.55"
-    page.locator("tr[data-id='task-1']").click()
+    heads = page.locator("tr.ekw-of")
+    assert "task-1 12.5 to 15.5 of 25.5 points, score 0.49 to 0.61" in [one.strip() for one in heads.all_inner_texts()]
+    page.locator("tr[data-id='task-1#9']").click()
     screen.settle()
-    own = page.locator(".ekw-own")
-    assert own.locator(".ekw-say").inner_text() == (
-        "12.5 of 25.5 points, 1 of 12 criteria open. With it, 12.5 to 15.5 points (0.49 to 0.61)."
-    )
-    assert "Most points are lost on safety: 7." in own.inner_text()
-    rows = own.locator("tbody tr")
+    item = page.locator(".ekw-item")
+    assert item.locator(".ekw-req").inner_text().replace("\n\n", "\n").split("\n") == [
+        "a fault, costs 2 points",
+        ROLLBACK[8][0],
+    ]
+    assert "fault found" in item.locator(".ekw-item-head").inner_text()
+    assert item.locator(".ekw-judges article").count() == 3
+    own = item.get_by_role("region", name="Criteria of the item")
+    assert own.locator("h4").all_inner_texts() == [
+        "all criteria of this item: 12.5 to 15.5 of 25.5 points, score 0.49 to 0.61",
+        "accuracy 9 of 9 points",
+        "completeness 5 of 8 points",
+        "safety −2 of 8 points, 1 open",
+        "style 0.5 of 0.5 points",
+    ]
+    rows = own.locator("li")
     assert rows.count() == len(ROLLBACK)
-    last = [row.locator("td").last.inner_text() for row in rows.all()]
-    assert last == ["+5", "+4", "0", "+3", "0", "+2", "0", "0", "−2", "open", "+0.5", "0"]
+    assert [row.locator(".ekw-n").inner_text() for row in rows.all()][:4] == ["+5", "+4", "−3", "+3"]
     assert own.locator(".ekw-n.ekw-worse").all_inner_texts() == ["−3", "−2", "−0.5"]  # in orange
-    assert rows.nth(9).locator(".ekw-chip").all_inner_texts()[0].startswith("–")
+    assert [row.inner_text().split("\n")[-1] for row in rows.all()][8:10] == ["✗ fault found", "no verdict"]
     assert "needs 2" in rows.nth(9).inner_text()
-    rows.nth(9).locator("summary").click()
-    assert "refused I cannot say." in rows.nth(9).inner_text()
     look(page, screen, "item")
 
-    # an axis is a filter; its reasons are closed; the focus stays on its button
-    safety = own.get_by_role("button", name="safety")
-    assert safety.inner_text().split("\n") == ["safety", "−2 of 8 points, 1 open"]
-    safety.focus()
-    page.keyboard.press("Enter")
+    # pressing another criterion opens it; its axis is a filter
+    rows.nth(9).get_by_role("button").click()
     screen.settle()
-    assert rows.count() == 4
-    assert own.locator("details[open]").count() == 0
-    assert page.evaluate("() => document.activeElement.dataset.key") == "axis 3"
-    assert own.locator("tfoot").inner_text().split("\t")[0] == "safety: 4 criteria, 1 open"
-    page.keyboard.press("j")
+    assert item.locator(".ekw-req p").inner_text() == ROLLBACK[9][0]
+    assert item.locator(".ekw-judges .ekw-worse").count() > 0  # the reply that cannot be read
+    own.get_by_role("button", name="safety", exact=True).click()
     screen.settle()
-    assert page.locator(".ekw-item h3").inner_text().startswith("task-2")
+    assert page.get_by_role("button", name="× axis = safety").is_visible()
+    page.locator(".ekw-item").focus()
     page.keyboard.press("Escape")
     screen.settle()
     assert not page.locator(".ekw-item").is_visible()
@@ -89,26 +93,21 @@ def test_an_item_with_its_criteria(page, tmp_path):
 
 def test_hostile_criteria(page, tmp_path):
     screen = Screen(page, ek.notebook.JudgmentBrowser(evaluated(HOSTILE, tmp_path)))
-    for item in ("7", "many", "negative", "tree"):
-        page.locator(f"tr[data-id='{item}']").click()
+    for row in ("7#2.5", f"7#{'x' * 200}", "many#51", "negative#1", "tree#l"):
+        page.get_by_label("Search items").fill(row[:40])
+        page.get_by_label("Search items").press("Tab")
+        page.wait_for_timeout(250)  # the search is sent when typing pauses
         screen.settle()
-        own = page.locator(".ekw-own")
-        if item == "7":
-            for row in (0, 1):
-                own.locator("summary").nth(row).click()
-            assert HTML.split("\n", 1)[0] in own.inner_text()
-        if item == "many":
-            assert own.locator("tbody tr").count() == 50
-            assert own.locator(".ekw-foot span").inner_text() == "criteria 1–50 of 330"
-            own.get_by_role("button", name="Next criteria").click()
-            screen.settle()
-            assert own.locator("tbody tr .ekw-id").first.inner_text() == "51"
-            own.get_by_label("Axis").select_option("3")
-            screen.settle()
-            assert {one.strip() for one in own.locator("tbody .ekw-a").all_inner_texts()} <= {"axis 2", ""}
-        if item == "negative":
-            assert "No points are possible" in own.inner_text()
-        look(page, screen, item)
+        page.locator(f"tr[data-id='{row}']").click()
+        screen.settle()
+        own = page.get_by_role("region", name="Criteria of the item")
+        if row == "7#2.5":
+            assert HTML.split("\n", 1)[0] in page.locator(".ekw-req").inner_text()
+        if row == "many#51":
+            assert own.locator("li").count() == 330
+        if row == "negative#1":
+            assert "of 0 points, score NA" in own.locator("h4").first.inner_text()
+        look(page, screen, row[:8])
     assert page.title() == "Tuner"
     assert page.console_errors == []
 
@@ -133,4 +132,38 @@ def test_the_tuner_keeps_the_rows_of_an_item_together(page, tmp_path):
     page.locator("tr[data-id='task-1#9']").click()
     screen.settle()
     look(page, screen, "item")
+    assert page.console_errors == []
+
+
+def test_the_label_queue_asks_all_criteria_of_an_item_on_one_form(page, tmp_path):
+    rows = ek.explode_criteria(items(3))
+    tuner = ek.RubricTuner(rows, "requirement", judges(), samples=1, folder=tmp_path, cache=tmp_path / "c")
+    screen = Screen(page, tuner)
+    page.get_by_role("button", name="Label next").click()
+    screen.settle()
+    queue = page.locator(".ekw-queue")
+    name = queue.locator("h3").inner_text().split()[0]
+    mine = rows[rows["of_item"] == name]
+    assert queue.locator("legend").all_inner_texts() == mine["requirement"].tolist()
+    assert queue.locator(".ekw-ins h4").all_inner_texts() == ["question", "answer (judged)"]  # once, above all criteria
+    look(page, screen, "queue")
+    queue.locator("fieldset").nth(3).get_by_role("button", name="1").click()  # any of them
+    screen.settle()
+    for key in "101":  # and by keys the next one that has no label
+        page.keyboard.press(key)
+        screen.settle()
+    pressed = queue.locator("fieldset").evaluate_all(
+        "(all) => all.map((one) => one.querySelector('[aria-pressed=true]')?.dataset.label ?? '')"
+    )
+    assert pressed == ["1", "0", "1", "1", *[""] * (len(mine) - 4)]
+    assert queue.locator("fieldset[aria-current] legend").inner_text() == mine["requirement"].iloc[4]
+    page.keyboard.press("u")
+    screen.settle()
+    assert queue.locator("fieldset[aria-current] legend").inner_text() == mine["requirement"].iloc[2]
+    for _ in range(len(mine) - 3):
+        page.keyboard.press("1")
+        screen.settle()
+    assert queue.locator("h3").inner_text().split()[0] != name
+    labels = tuner.labels.set_index("item_id")["label"].astype(str)
+    assert labels[mine["item_id"]].tolist() == ["1", "0", *["1"] * (len(mine) - 2)]
     assert page.console_errors == []

@@ -337,11 +337,13 @@ def test_editing_or_moving_the_function_pays_nothing_again(tmp_path: Path) -> No
     plain = {"before": "", "name": "ask", "comment": "# as it was", "value": "first"}
     edits = [
         {},
-        {"comment": "# one comment edited"},
-        {"before": "import os\n\n\ndef helper():\n    return 1\n\n"},  # moved down
-        {"value": "another text"},  # even another body: the key says what was asked
-        {"name": "ask_judge"},
-        {"before": "import joblib\njoblib.memory._FUNCTION_HASHES.clear()\n", "comment": "# and again"},
+        {"comment": "# one comment edited", "before": "import os\n\n\ndef helper():\n    return 1\n\n"},  # moved down
+        # another name, and even another body: the key says what was asked
+        {
+            "name": "ask_judge",
+            "value": "another text",
+            "before": "import joblib\njoblib.memory._FUNCTION_HASHES.clear()\n",
+        },
     ]
     for edit in edits:
         module.write_text(MODULE.format(**{**plain, **edit}), encoding="utf-8")

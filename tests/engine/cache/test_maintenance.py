@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cache_setup import BOTH, in_a_file, opened, parts, ran, reply, rows_of
+from cache_setup import BOTH, in_a_file, opened, parts, reply, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import in_threads
@@ -50,8 +50,8 @@ def other(tmp_path: Path) -> ReplyStore:
     return ReplyStore.open(tmp_path / "other")
 
 
-def fill(store: ReplyStore) -> None:
-    """Ten replies of nine keys: two judges, two rubrics, one recorded, one refreshed."""
+def fill(store: ReplyStore) -> ReplyStore:
+    """A store with ten replies of nine keys: two judges, two rubrics, one recorded, one refreshed."""
     store.put_many(
         [(parts(number), reply(f"ответ {number}", created=1000.0 + number, cost_usd=0.25)) for number in range(4)]
         + [(parts(number, model="other", provider="fake", service="local"), reply()) for number in range(2)]
@@ -60,6 +60,13 @@ def fill(store: ReplyStore) -> None:
         + [(parts(2, params={"top_p": 0.9}), reply("p", sent={"top_p": None}))]
     )
     store.put(parts(0), reply("refreshed", created=5000.0), newer_than=4000.0).result()
+    return store
+
+
+def exported(store: ReplyStore, folder: Path) -> Path:
+    """The file to which a store was exported."""
+    store.export(folder / "replies.jsonl")
+    return folder / "replies.jsonl"
 
 
 def everything(store: ReplyStore) -> list[tuple[Any, ...]]:
@@ -114,9 +121,7 @@ def test_import_makes_an_equal_store_and_equal_bytes(store: ReplyStore, other: R
 
 
 def test_lines_may_come_in_any_order(store: ReplyStore, other: ReplyStore, tmp_path: Path) -> None:
-    fill(store)
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
+    path = exported(fill(store), tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)
     random.Random(3).shuffle(lines)
     path.write_bytes(b"\n".join(lines) + b"\n  \n")  # blank lines between
@@ -221,9 +226,7 @@ Spoil = Callable[[dict[str, Any]], object]
 def test_a_line_that_is_wrong_is_named_and_nothing_imported(
     store: ReplyStore, other: ReplyStore, tmp_path: Path, spoil: Spoil, message: str
 ) -> None:
-    fill(store)
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
+    path = exported(fill(store), tmp_path)
     lines = path.read_text(encoding="utf-8").splitlines()
     seventh = json.loads(lines[6])
     spoil(seventh)
@@ -241,9 +244,7 @@ def test_a_line_that_is_wrong_is_named_and_nothing_imported(
 def test_what_is_no_line_is_an_error_that_names_it(
     store: ReplyStore, other: ReplyStore, tmp_path: Path, tail: bytes
 ) -> None:
-    fill(store)
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
+    path = exported(fill(store), tmp_path)
     path.write_bytes(path.read_bytes() + tail)
     with pytest.raises(CacheError, match=r"line 11: .*nothing was imported"):
         other.import_(path)
@@ -252,8 +253,7 @@ def test_what_is_no_line_is_an_error_that_names_it(
 
 def test_every_truncation_of_the_last_line_is_seen(store: ReplyStore, other: ReplyStore, tmp_path: Path) -> None:
     store.put_many([(parts(number), reply()) for number in range(2)])
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
+    path = exported(store, tmp_path)
     whole = path.read_bytes()
     start = whole.index(b"\n") + 1
     for end in range(start + 1, len(whole) - 1, 7):
@@ -267,8 +267,7 @@ def test_every_truncation_of_the_last_line_is_seen(store: ReplyStore, other: Rep
 
 def test_one_place_given_twice_is_an_error(store: ReplyStore, other: ReplyStore, tmp_path: Path) -> None:
     store.put(parts(), reply()).result()
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
+    path = exported(store, tmp_path)
     path.write_bytes(path.read_bytes() * 2)
     with pytest.raises(CacheError, match="line 2: an earlier line is the same reply"):
         other.import_(path)
@@ -318,8 +317,7 @@ def test_others_write_while_a_file_is_checked(
 ) -> None:
     """Checking a long file does not lock the store: only taking over does."""
     store.put_many([(parts(number), reply()) for number in range(5)])
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
+    path = exported(store, tmp_path)
     from evalkit.engine.cache import jsonl as transfer
 
     read, written = transfer._read, []
@@ -337,8 +335,7 @@ def test_others_write_while_a_file_is_checked(
 def test_hostile_params_do_not_confuse_the_key(store: ReplyStore, other: ReplyStore, tmp_path: Path) -> None:
     odd = parts(params={"a": 987654321987654321, "b": "input hash"})
     store.put(odd, reply()).result()
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
+    path = exported(store, tmp_path)
     assert other.import_(path).n_added == 1
     assert list(other.get_many([odd.key])) == [odd.key]
 
@@ -372,22 +369,6 @@ def test_any_replies_survive_a_round_trip(
     assert first.read_bytes() == second.read_bytes()
     store.close()
     other.close()
-
-
-@pytest.mark.long
-def test_an_export_can_be_read_in_another_process(store: ReplyStore, tmp_path: Path) -> None:
-    fill(store)
-    path = tmp_path / "replies.jsonl"
-    store.export(path)
-    code = """
-import sys
-from evalkit.engine.cache import ReplyStore
-store = ReplyStore.open(sys.argv[1])
-print(store.import_(sys.argv[2]).n_added)
-store.export(sys.argv[3])
-"""
-    assert ran(code, tmp_path / "third", path, tmp_path / "again.jsonl") == "10\n"
-    assert (tmp_path / "again.jsonl").read_bytes() == path.read_bytes()
 
 
 # --- promote
@@ -492,7 +473,6 @@ def test_prune_removes_what_it_said_and_exports_it_before(
     after = everything(store)
     assert dry.n_replies == report.n_replies == n_removed == len(before) - len(after)
     assert (dry.n_keys, dry.n_bytes, dry.cost_usd) == (report.n_keys, report.n_bytes, report.cost_usd)
-    assert report.exported_to is not None
     assert report.exported_to.parent == store.folder
     assert set(after) <= set(before)
     # what is gone is in the file, all of it
@@ -617,7 +597,6 @@ def test_clear_asks_for_the_number(store: ReplyStore) -> None:
     assert report.applied
     assert str(report).endswith(str(report.exported_to))
     assert store.stats()["n_replies"] == 0
-    assert report.exported_to is not None
     assert store.import_(report.exported_to).n_added == 10
 
 

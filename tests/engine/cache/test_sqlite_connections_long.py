@@ -336,6 +336,17 @@ except CacheError as problem:
 """
 
 
+def said_to_nobody(folder: Path) -> str:
+    """What a user without rights to write reads of a store."""
+    for path in folder.iterdir():
+        path.chmod(0o444)
+    folder.chmod(0o555)
+    try:
+        return ran(AS_NOBODY, folder)
+    finally:
+        folder.chmod(0o755)
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that another user can reach, as pytest's own cannot be."""
@@ -350,14 +361,8 @@ def open_folder() -> Iterator[Path]:
 def test_a_folder_without_write_permission_replays(open_folder: Path) -> None:
     folder = open_folder / "cache"
     filled(folder)
-    for path in folder.iterdir():
-        path.chmod(0o444)
-    folder.chmod(0o555)
     before = contents(folder)
-    try:
-        said = ran(AS_NOBODY, folder)
-    finally:
-        folder.chmod(0o755)
+    said = said_to_nobody(folder)
     assert said.startswith("True 300\n")
     assert "is read-only, so replies could not be stored; set EVALKIT_CACHE to a folder that can be written" in said
     assert contents(folder) == before
@@ -373,13 +378,7 @@ def test_a_killed_writers_log_is_read_without_write_permission(open_folder: Path
     shutil.copytree(source, folder, dirs_exist_ok=True)  # as a kill would leave it: log and all
     store.close()
     assert (folder / "replies.sqlite-wal").stat().st_size > 0
-    for path in folder.iterdir():
-        path.chmod(0o444)
-    folder.chmod(0o555)
-    try:
-        said = ran(AS_NOBODY, folder)
-    finally:
-        folder.chmod(0o755)
+    said = said_to_nobody(folder)
     assert said.startswith("True 300\n")
 
 

@@ -30,14 +30,16 @@ sys.stdin.read()
 
 
 @contextmanager
-def newer_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+def newer_process(path: Path, alive: bool = True) -> Iterator[subprocess.Popen[str]]:
     child = subprocess.Popen(
         [sys.executable, "-c", _NEWER, str(path), str(SCHEMA + 1)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        assert child.stdout is not None
         assert child.stdout.readline() == "raised\n"
+        if not alive:
+            child.kill()
+            child.wait()
         yield child
     finally:
         child.kill()
@@ -61,10 +63,7 @@ def store(tmp_path):
 def test_a_store_that_is_opened_later_is_refused_untouched(store, tmp_path, alive, read_only):
     store.close()
     path = tmp_path / FILE_NAME
-    with newer_process(path) as child:
-        if not alive:
-            child.kill()
-            child.wait()
+    with newer_process(path, alive):
         before = bytes_of(path)
         assert before[0][60:64] == SCHEMA.to_bytes(4, "big")  # the header alone says nothing
         fresh = ReplyStore(tmp_path, read_only=read_only)
@@ -82,10 +81,7 @@ def test_a_store_that_is_opened_later_is_refused_untouched(store, tmp_path, aliv
 @pytest.mark.parametrize("alive", [True, False], ids=["the other process lives", "it was killed"])
 def test_a_store_that_is_open_already_is_left_alone_from_then_on(store, tmp_path, alive):
     path = tmp_path / FILE_NAME
-    with newer_process(path) as child:
-        if not alive:
-            child.kill()
-            child.wait()
+    with newer_process(path, alive):
         before = bytes_of(path)
         with pytest.raises(CacheError, match="newer evalkit"):
             store.put(parts(1), Reply("2")).result()

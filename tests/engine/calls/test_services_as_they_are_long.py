@@ -292,9 +292,6 @@ SERVICES = [
     *(Service(f"max_tokens is refused, {name} is set", thinks(name), [2, 2], 3, 0, 2 * ONE, 2, judge={"params": {name: 3000}})
       for name in ("max_completion_tokens", "max_output_tokens", "max_new_tokens", "max_total_completion_tokens")),
     Service("zeros with a stated cost", lambda _: good(usage=counts(0, 0) | {"cost": 0}), [2], 1, 0, 0.0),
-    Service("no tokens counted", lambda _: good(usage=counts(0, 0)), [2], 1, 0, None),
-    Service("no tokens of the prompt counted", lambda _: good(usage=counts(0, 4)), [2], 1, 0, None),
-    Service("no tokens of the reply counted", lambda _: good(usage=counts(9, 0)), [2], 1, 0, None),
 ]  # fmt: skip
 
 

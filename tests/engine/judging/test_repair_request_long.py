@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from batch_server import batch_server
 from commandline import environment
-from repair_server import FIVE, UNREAD, Speaker, judged, on, some_items
+from repair_server import FIVE, UNREAD, Speaker, judged, judged_by, on, some_items
 from servers import judge_server, wait_for
 
 import evalkit as ek
@@ -72,8 +72,7 @@ def test_a_repair_picks_and_does_not_invent(tmp_path: Path, says: str, means: st
 @pytest.mark.parametrize("says", ["4", "9", "Score: 7/10", ""])
 def test_what_is_read_off_scale_or_empty_is_not_asked_about(tmp_path: Path, says: str) -> None:
     speaker = Speaker(says)
-    with judge_server(faults=speaker) as server:
-        table = judged(server, tmp_path)
+    table = judged_by(speaker, tmp_path)
     assert not speaker.asked
     assert "repaired" not in table
 
@@ -175,8 +174,6 @@ def test_an_evaluation_shows_the_repaired_share_and_the_agreement_without(tmp_pa
         assert "4 of 12 judgments (33%) by a repaired reply" in shown
         assert "0 unreadable, 0 ambiguous" in shown
         assert shared in shown
-    assert one.alignment is not None
-    assert both.alignment is not None
     assert one.alignment["accuracy"].tolist() == [pytest.approx(11 / 12)]
     assert both.alignment.set_index("judge")["n_repaired"].to_dict() == {"jury": 4, name: 4, "second": 4}
     ek.report(one, tmp_path / "report.html")
@@ -266,8 +263,7 @@ def test_criteria_of_one_reply_functions_and_recorded_replies_are_not_asked(tmp_
     assert ek.judge(some_items(2), FIVE, odd, samples=1, cache=tmp_path)["score"].isna().all()
     assert len(asked) == 2
     speaker = Speaker()
-    with judge_server(faults=speaker) as server:
-        judged(server, tmp_path, rubric=two, criteria_per_call="all")
+    judged_by(speaker, tmp_path, rubric=two, criteria_per_call="all")
     assert not speaker.asked
 
 
@@ -300,8 +296,7 @@ def test_a_stub_that_answers_at_random_gives_only_levels_that_the_reply_names(tm
     answers = iter([*"12345", "none"] * 2)
     speaker = Speaker("Of #0 points all told I see 2 or 4 of them.")
     speaker.fault = lambda is_repair: {"content": f'{{"verdict": "{next(answers)}"}}'} if is_repair else None
-    with judge_server(faults=speaker) as server:
-        table = judged(server, tmp_path, n=10, concurrency=1)
+    table = judged_by(speaker, tmp_path, n=10, concurrency=1)
     assert len(speaker.asked) == 10
     assert sorted(table["score"].dropna()) == [2.0, 2.0, 4.0, 4.0]  # of 2 × (1, 2, 3, 4, 5, none), without the last two
 
@@ -349,8 +344,7 @@ def test_a_thinking_judge_is_asked_without_its_thinking_and_read_without_it(
     tmp_path: Path, says: str, means: str, score: float | None
 ) -> None:
     speaker = Speaker(says, means)
-    with judge_server(faults=speaker) as server:
-        table = judged(server, tmp_path, n=1)
+    table = judged_by(speaker, tmp_path, n=1)
     (body,) = speaker.asked
     assert "perhaps 5" not in body["messages"][0]["content"]
     assert table["score"].tolist() == [score] or (score is None and table["score"].isna().all())
@@ -359,8 +353,7 @@ def test_a_thinking_judge_is_asked_without_its_thinking_and_read_without_it(
 @pytest.mark.parametrize("says", [THINKS, THINKS + "I keep my verdict to myself.", "<think>It may be 2 or 4"])
 def test_a_judge_that_names_a_level_only_in_its_thinking_is_not_asked(tmp_path: Path, says: str) -> None:
     speaker = Speaker(says)
-    with judge_server(faults=speaker) as server:
-        table = judged(server, tmp_path, n=1)
+    table = judged_by(speaker, tmp_path, n=1)
     assert not speaker.asked
     assert table["score"].isna().all()
 
@@ -373,8 +366,7 @@ def test_thinking_in_a_field_of_its_own_is_left_out(tmp_path: Path) -> None:
         return {"body": {"model": "m", "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}}
 
     speaker = Speaker(fault=answer)
-    with judge_server(faults=speaker) as server:
-        table = judged(server, tmp_path)
+    table = judged_by(speaker, tmp_path)
     (body,) = speaker.asked
     assert "lean to 5" not in body["messages"][0]["content"]
     assert table["score"].tolist() == [2.0] * 3
@@ -451,8 +443,7 @@ TONE = ek.Rubric(
 )
 def test_the_values_of_a_json_object_are_no_quotations(tmp_path: Path, says: str, label: str | None) -> None:
     speaker = Speaker(says, '{"verdict": "warm"}')
-    with judge_server(faults=speaker) as server:
-        table = judged(server, tmp_path, n=1, rubric=TONE)
+    table = judged_by(speaker, tmp_path, n=1, rubric=TONE)
     assert len(speaker.asked) == int(label == "warm")
     assert table["label"].tolist() == ["warm"] if label else table["label"].isna().all()
 

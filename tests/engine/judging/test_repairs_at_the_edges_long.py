@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from repair_server import FIVE, UNREAD, Speaker, judged, on, some_items
+from repair_server import FIVE, UNREAD, Speaker, judged, judged_by, on, some_items
 from servers import judge_server
 
 import evalkit as ek
@@ -28,8 +28,7 @@ NAMED = ek.Rubric(
 
 def test_the_question_has_a_line_for_each_level(tmp_path: Path) -> None:
     speaker = Speaker()
-    with judge_server(faults=speaker) as server:
-        judged(server, tmp_path, n=1)
+    judged_by(speaker, tmp_path, n=1)
     lines = speaker.asked[0]["messages"][0]["content"].splitlines()
     assert [f"{code}: degree {code}" for code in range(1, 6)] == [line for line in lines if ": degree" in line]
     assert any(line.startswith("none: ") for line in lines)
@@ -45,21 +44,21 @@ def test_the_question_has_a_line_for_each_level(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_an_answer_counts_only_as_one_verdict(tmp_path: Path, means: str) -> None:
     speaker = Speaker("I waver between 0 and 1 of these.", means)
-    with judge_server(faults=speaker) as server:
-        table = judged(server, tmp_path, rubric=NAMED)
+    table = judged_by(speaker, tmp_path, rubric=NAMED)
     assert (len(speaker.asked), table["repaired"].any(), table["score"].isna().all()) == (1, False, True)
 
 
 @pytest.mark.parametrize(("means", "score"), [('{"verdict": "0"}', 0.0), ('{"verdict": "Minor"}', 1.0), ("1", 1.0)])
 def test_a_level_may_be_named_none(tmp_path: Path, means: str, score: float) -> None:
-    with judge_server(faults=Speaker("I waver between 0 and 1 of these.", means)) as server:
-        assert judged(server, tmp_path, rubric=NAMED)["score"].tolist() == [score] * 3
+    assert (
+        judged_by(Speaker("I waver between 0 and 1 of these.", means), tmp_path, rubric=NAMED)["score"].tolist()
+        == [score] * 3
+    )
 
 
 def test_numbers_of_a_list_are_no_levels(tmp_path: Path) -> None:
     speaker = Speaker("1. It is short.\n2. It is plain.\n3) It says too little.\nThat is all.", '{"verdict": "2"}')
-    with judge_server(faults=speaker) as server:
-        judged(server, tmp_path)
+    judged_by(speaker, tmp_path)
     assert not speaker.asked
 
 
@@ -261,7 +260,6 @@ def test_repairs_have_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(event_loop, "fetch", noted)
     speaker = Speaker(fault=lambda is_repair: None if is_repair else {"content": UNREAD, "delay": 0.3})
-    with judge_server(faults=speaker) as server:
-        judged(server, tmp_path, n=1, max_seconds=300)
+    judged_by(speaker, tmp_path, n=1, max_seconds=300)
     assert len(left) == 2
     assert left[0] - left[1] >= 0.3, "what the reply took"

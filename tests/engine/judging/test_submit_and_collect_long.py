@@ -51,6 +51,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     with batch_server() as running:
         yield running
 
@@ -499,10 +500,7 @@ def test_a_batch_that_was_never_created_is_free_again(
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("path", ["/v1/files", "/v1/batches/", "/v1/files/file-out"])
-def test_what_may_be_repeated_is_repeated(
-    server: BatchServer, folder: str, path: str, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
+def test_what_may_be_repeated_is_repeated(server: BatchServer, folder: str, path: str, status: int) -> None:
     server.statuses[path] = [status, status]
     items, judges = some_items(5), jury(server, "gpt-4o")
     done = ek.collect(sent(items, judges, folder), progress=False)
@@ -511,10 +509,7 @@ def test_what_may_be_repeated_is_repeated(
     assert_paid_once(server, 5)
 
 
-def test_a_request_to_create_is_repeated_only_if_it_was_refused(
-    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
+def test_a_request_to_create_is_repeated_only_if_it_was_refused(server: BatchServer, folder: str) -> None:
     server.statuses["/v1/batches"] = [429]
     assert sent(some_items(2), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["running (validating)"]
     server.statuses["/v1/batches"] = [500]
@@ -1022,10 +1017,7 @@ def test_results_that_stay_cut_end_the_wait_with_an_error(
     assert_paid_once(server, 40)
 
 
-def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(
-    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
+def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(server: BatchServer, folder: str) -> None:
     ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
     server.faults["broken_content"] = 1_000_000
     for options in ({}, {"cancel": True}):

@@ -257,37 +257,23 @@ def test_no_file_and_no_item_are_errors(tmp_path: Path) -> None:
         judged(tmp_path / "empty.jsonl", tmp_path / "out")
 
 
-def test_limits_hold_for_all_parts_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fails", "rows", "most"), [(False, 5, 7), (True, 4, 6)])
+def test_limits_hold_for_all_parts_together(tmp_path: Path, fails: bool, rows: int, most: int) -> None:
+    """Also for calls that may have been billed in earlier parts."""
     calls: list[str] = []
 
     def ask(prompt: Any) -> str:
         calls.append(str(prompt))
+        if fails:
+            raise TimeoutError
         return '{"correctness": 1}'
 
     judge = ek.Judge.function(ask, name="counted", version="1")
-    result = ek.engine.judge_files(
-        lines(some_items(12), tmp_path / "items.jsonl"), "correctness", judge, samples=1, out=tmp_path / "out", rows=5,
-        max_calls=7,
-    )  # fmt: skip
-    assert len(calls) == 7
-    assert result.parts["n_live"].tolist() == [5, 2, 0]
-    assert result.parts["n_unscored"].sum() >= 5
-
-
-def test_one_budget_counts_calls_that_may_have_been_billed_in_earlier_parts(tmp_path: Path) -> None:
-    calls: list[str] = []
-
-    def ask(prompt: Any) -> str:
-        calls.append(str(prompt))
-        raise TimeoutError
-
-    judge = ek.Judge.function(ask, name="slow", version="1")
-    result = ek.engine.judge_files(
-        lines(some_items(12), tmp_path / "items.jsonl"), "correctness", judge, samples=1, out=tmp_path / "out", rows=4,
-        max_calls=6, retries=0,
-    )  # fmt: skip
-    assert len(calls) <= 6
-    assert result.parts["n_unscored"].sum() == 12
+    source, options = lines(some_items(12), tmp_path / "items.jsonl"), {"samples": 1, "retries": 0, "max_calls": most}
+    parts = ek.engine.judge_files(source, "correctness", judge, out=tmp_path / "out", rows=rows, **options).parts
+    assert len(calls) <= most
+    assert fails or (len(calls), parts["n_live"].tolist()) == (7, [5, 2, 0])
+    assert parts["n_unscored"].sum() == 12 if fails else parts["n_unscored"].sum() >= 5
 
 
 def test_an_unknown_price_is_said_and_not_counted_as_nothing(tmp_path: Path) -> None:

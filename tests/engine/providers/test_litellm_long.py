@@ -59,7 +59,6 @@ def test_replies_come_with_tokens_cost_and_the_model_as_served(provider: str, mo
 FAULTS = [
     pytest.param({"status": 429, "headers": {"Retry-After": "7"}}, "rate_limited", id="429"),
     pytest.param({"status": 500}, "server_error", id="500"),
-    pytest.param({"status": 503}, "server_error", id="503"),
     pytest.param({"status": 401}, "auth", id="401"),
     pytest.param({"status": 404}, "unknown_model", id="404"),
     pytest.param({"status": 400}, "client_error", id="400"),

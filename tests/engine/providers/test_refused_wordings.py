@@ -371,20 +371,15 @@ def test_the_longest_sensible_wait_counts() -> None:
         ({"retry-after": "0"} | none_left("requests", "9h"), "", 32_400.0),
         ({"ratelimitbysize-reset": "44", "ratelimitbysize-remaining": "0"}, "", 44.0),
         ({}, "Please try again in 20ms.", 0.02),
-        ({}, "Please try again in 1m30s.", 90.0),
         # 9 h 2 min 3.5 s, a day and 4 h, an hour and a half
         ({}, "Limit 1000, Used 1000. Please try again in 9h2m3.5s. Need more?", 32_523.5),
         ({}, "Your limit resets in 1 day and 4 hours", 100_800.0),
         ({}, "Retry after 1 hour, 30 minutes.", 5400.0),
         ({}, "please wait 2 minutes before", 120.0),
-        ({}, "Retry after 7 hours", 25_200.0),
         ({"retry-after": "7"}, "Retry after 7 hours", 7.0),
-        ({}, "Please try again in 250 milliseconds", 0.25),
         *(({}, odd, None) for odd in ("try again in 2 months", "retry in 5 meters", "wait for 3", "resets in May")),
         ({"retry-after": "2 Days"}, "", 172_800.0),
         ({}, "Please retry in 18.07s.", 18.07),
-        ({}, "Please wait 12 seconds", 12.0),
-        ({}, "Please retry after 60 seconds.", 60.0),
         ({}, "Limit 30000, Used 29000", None),
     ]:
         assert wait_in(headers, text) == pytest.approx(seconds), (headers, text)

@@ -16,8 +16,6 @@ from places import ROOT
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import recorded_hash
-from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.worklist import Worklist
 from evalkit.gate.precedence import GateOptions
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -44,19 +42,6 @@ def said(table: pd.DataFrame) -> list[tuple[str, str | None]]:
     """(item, label or reason) of each row."""
     texts = table["label"].astype(object).where(table["label"].notna(), table["error"].astype(object))
     return list(zip(table["item_id"].tolist(), texts.tolist(), strict=True))
-
-
-def as_recorded_before(items, judge, replies, order: str = "AB", rubric=RUBRIC) -> None:
-    """Replies in the store as evalkit stored them when the item was no part of the key."""
-    work = Worklist.of(Spec.of(rubric, judge, 1), items)
-    shown = "AB" if rubric.mode == "pairwise" else None
-    ek.engine.ReplyStore.open().put_many(
-        (
-            replace(work.parts[0][0], input_hash=hashes[order == "BA"], order=shown),
-            Reply(text, created=1.0, source="recorded"),
-        )
-        for hashes, text in zip(work.hashes, replies, strict=True)
-    )
 
 
 class TestTwins:
@@ -187,17 +172,6 @@ class TestLiveAndRecorded:
         table = ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True, replies=True)
         assert table["reply"].tolist() == ["Rating: 1", live[1]]
         assert table["source"].astype(str).tolist() == ["recorded", "cache"]
-
-    def test_replies_recorded_without_an_item_are_found_unless_twins_ask(self):
-        items = [{"item_id": "a", "answer": "one"}, {"item_id": "b", "answer": "two"}]
-        as_recorded_before(items, WHO, ["1", "2"])
-        assert said(ek.judge(items, RUBRIC, WHO, samples=1, offline=True)) == [("a", "1"), ("b", "2")]
-        twins = [*items, {"item_id": "c", "answer": "two"}]
-        found = said(ek.judge(twins, RUBRIC, WHO, samples=1, offline=True))
-        assert found == [("a", "1"), ("b", "cache_miss"), ("c", "cache_miss")]
-        assert ek.record(twins[1:], RUBRIC, WHO, [["4"], ["5"]]) == 2
-        found = said(ek.judge(twins, RUBRIC, WHO, samples=1, offline=True))
-        assert found == [("a", "1"), ("b", "4"), ("c", "5")]
 
     def test_export_import_and_adoption_keep_items_apart(self, tmp_path):
         ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
@@ -337,7 +311,6 @@ PROMPTS = [
 @pytest.mark.skipif(DATA is None, reason="no recorded data: set EVALKIT_DATA to its folder")
 @pytest.mark.parametrize("prompt", [*PROMPTS[:3], *(pytest.param(prompt) for prompt in PROMPTS[3:])])
 def test_correlations_equal_the_published_ones(prompt: str) -> None:
-    assert DATA is not None
     recorded = pd.DataFrame(rows(DATA, f"topicalchat_gpt35_{prompt.split('/')[0]}"))
     replies = recorded[recorded["prompt_id"] == prompt]
     parsed = loaded(DATA, "topicalchat_ref_parsed.json.gz")[prompt]

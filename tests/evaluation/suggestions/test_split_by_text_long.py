@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from hashlib import sha256
@@ -12,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 import evalkit as ek
-from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
+from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.together.label_forms import Forms
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.stats.alignment.label_splits import (
@@ -50,8 +49,8 @@ def components(groups: list[str], texts: list[str]) -> list[int]:
     return part
 
 
-def test_equal_texts_and_groups_are_in_one_part_and_what_was_dev_stays_so() -> None:
-    rng, n_moved, shares = random.Random(4), 0, []
+def test_equal_texts_and_groups_are_in_one_part() -> None:
+    rng, shares = random.Random(4), []
     for _ in range(150):
         n = rng.randrange(50, 120)
         ids = [f"i{rng.randrange(10**6)}-{at}" for at in range(n)]
@@ -63,28 +62,19 @@ def test_equal_texts_and_groups_are_in_one_part_and_what_was_dev_stays_so() -> N
             items["group_id"] = own
         truth = components(own, texts)
         labels = pd.DataFrame({"item_id": ids, "criterion": "c", "annotator": "a", "label": "1"})
-        for was_split in (False, True):
-            groups = groups_of(items, texts, was_split=was_split)
-            part = dict(split_labels(labels, groups)[["item_id", "part"]].astype(str).to_numpy().tolist())
-            small = {number for number in truth if truth.count(number) <= n / 10}
-            assert len({(number, part[item]) for number, item in zip(truth, ids, strict=True) if number in small}) == (
-                len(small)
-            )
-            assert len({(text, part[item]) for text, item in zip(texts, ids, strict=True)}) == len({*texts})
-            alone = {item: name for item, name, number in zip(ids, own, truth, strict=True)
-                     if len({one for one, other in zip(own, truth, strict=True) if other == number}) == 1}  # fmt: skip
-            for item, name in alone.items():  # without a twin nothing changes
-                assert part[item] == ("held-out" if is_held_out(name) else "dev")
-            if was_split:
-                old = {item: is_held_out(name) for item, name in zip(ids, own, strict=True)}
-                assert all(old[item] for item in ids if part[item] == "held-out")
-                moved = {item for item in ids if old[item] and part[item] == "dev"}
-                assert joined_to_dev(items, groups) == moved
-                n_moved += len(moved)
-            else:
-                shares.append(len({number for number, item in zip(truth, ids, strict=True) if part[item] != "dev"})
-                              / len({*truth}))  # fmt: skip
-    assert n_moved > 100
+        groups = groups_of(items, texts)
+        part = dict(split_labels(labels, groups)[["item_id", "part"]].astype(str).to_numpy().tolist())
+        small = {number for number in truth if truth.count(number) <= n / 10}
+        assert len({(number, part[item]) for number, item in zip(truth, ids, strict=True) if number in small}) == (
+            len(small)
+        )
+        assert len({(text, part[item]) for text, item in zip(texts, ids, strict=True)}) == len({*texts})
+        alone = {item: name for item, name, number in zip(ids, own, truth, strict=True)
+                 if len({one for one, other in zip(own, truth, strict=True) if other == number}) == 1}  # fmt: skip
+        for item, name in alone.items():  # without a twin nothing changes
+            assert part[item] == ("held-out" if is_held_out(name) else "dev")
+        shares.append(len({number for number, item in zip(truth, ids, strict=True) if part[item] != "dev"})
+                      / len({*truth}))  # fmt: skip
     assert 0.35 < sum(shares) / len(shares) < 0.45
     assert set(groups_of(pd.DataFrame({"item_id": ["a", "b"]}), ["x", "y"])) == {"a", "b"}
 
@@ -125,30 +115,15 @@ def session_of(folder: Path, n: int = 160) -> Session:
     return session
 
 
-def test_a_session_is_split_by_text_and_one_from_before_only_loses_held_out_twins(tmp_path: Path) -> None:
+def test_a_session_and_its_label_page_are_split_by_text(tmp_path: Path) -> None:
     session = session_of(tmp_path)
     part = session.labels.log.table.set_index("item_id")["part"].astype(str)
     assert all(part[f"i{at}"] == part[f"i{at + 1}"] for at in range(0, 160, 2))
     assert "left out" not in session.look_held_out()["compared"]
     again = session_of(tmp_path)
     assert again.labels.log.table.set_index("item_id")["part"].astype(str).equals(part)
-
-    path = tmp_path / "s.tuner.json"
-    stored = json.loads(path.read_text())
-    del stored["state"]["split_by"]  # as an earlier evalkit wrote it
-    path.write_text(json.dumps(stored))
-    for _ in range(2):  # and it stays a session from before
-        old = session_of(tmp_path)
-        part = old.labels.log.table.set_index("item_id")["part"].astype(str)
-        held = [f"i{at}" for at in range(160) if is_held_out(f"i{at}") and is_held_out(f"i{at ^ 1}")]
-        assert sorted(part.index[part == "held-out"]) == sorted(held)
-        n_moved = sum(is_held_out(f"i{at}") for at in range(160)) - len(held)
-        forms = Forms(old.setup.items, RUBRIC, tmp_path / "s.labels.jsonl", "random", None, None)
-        assert forms.groups[forms.groups.map(is_held_out)].index.tolist() == held
-        words = old.look_held_out()["compared"]
-        assert (
-            words == f"{len(held)} of {len(held)} labelled items; {n_moved} items with the text of a dev item left out"
-        )
+    forms = Forms(again.setup.items, RUBRIC, tmp_path / "s.labels.jsonl", "random", None, None)
+    assert forms.groups[forms.groups.map(is_held_out)].index.tolist() == part.index[part == "held-out"].tolist()
 
 
 def test_looks_of_all_origins_have_one_count(tmp_path: Path) -> None:

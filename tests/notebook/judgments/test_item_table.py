@@ -150,10 +150,15 @@ def test_code_diffs_and_json_are_told_from_texts():
 
 def test_conversations_are_told_from_other_texts():
     chat = [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}]
-    turns = [("user", "Is it on?"), ("assistant", "Yes.")]
-    assert value_turns(chat) == value_turns(chat, "conversation") == turns
-    assert [who for who, _ in value_turns("Human: a\n\nAI: b\nmore\nHuman: c")] == ["Human", "AI", "Human"]
-    assert value_turns("**User:** a\n**Assistant:** b") == [("User", "a"), ("Assistant", "b")]
+    numbered = [(1, "user", "Is it on?"), (2, "assistant", "Yes.")]
+    assert value_turns(chat) == value_turns(chat, "conversation") == numbered
+    assert [who for _, who, _ in value_turns("Human: a\n\nAI: b\nmore\nHuman: c")] == ["Human", "AI", "Human"]
+    assert value_turns("**User:** a\n**Assistant:** b") == [(1, "User", "a"), (2, "Assistant", "b")]
     for other in (None, 3, "", "User: only one line", "An introduction.\nUser: a\nAssistant: b", ["a", "b"], {"a": 1}):
         assert value_turns(other) == [], other
     assert value_turns({"messages": chat}, "conversation") == []  # around the messages stand fields that nothing reads
+    # a message with a call has two turns, and one number: that of its step
+    call = {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "a", "content": "on"}
+    log = [chat[0], {"role": "assistant", "content": "I look.", "tool_calls": [call]}, result, chat[1]]
+    assert [number for number, *_ in value_turns(log)] == [1, 2, 2, 3, 4]

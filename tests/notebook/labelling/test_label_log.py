@@ -189,7 +189,7 @@ def test_a_draw_of_other_items_leaves_the_queue_usable(tmp_path: Path) -> None:
     queue = LabelQueue(log, TEXTS)
     queue.set("disputed", blind=True, is_open=True)
     turn = queue.turn(RUBRIC.criterion("a"), "ann", {}, "v1")
-    assert (turn.item_id, turn.probability, turn.round, turn.n) == ("i2", 0.25, 4, 1)
+    assert (turn.item_id, turn.form, turn.round, turn.n) == ("i2", {"i2": 0.25}, 4, 1)
     log.add("i2", "a", "ann", LabelEdit("1", "disputed", 0.25, True, 4))
     queue.set("disputed", blind=True, is_open=True)
     assert queue.turn(RUBRIC.criterion("a"), "ann", {"i0": 1.0, "i1": 1.0}, "v1").round == 5

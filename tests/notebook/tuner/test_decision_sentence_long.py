@@ -20,7 +20,7 @@ from evalkit.notebook.tuner.decision_sentence import decision_of, decision_texts
 from evalkit.notebook.tuner.tuner_controller import figures_payload
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import rebase
-from evalkit.stats.comparison.decisions import Decision
+from evalkit.stats.comparison.comparison_table import Decision
 
 N = 40
 RUBRIC = ek.Rubric(

@@ -277,7 +277,9 @@ def test_rows_and_compare_count_the_same(tmp_path):
         "faithfulness", scale={2: "Supported in the main. Minor or small additions are mostly acceptable."}
     )
     edit(session, edited)
-    table = ek.compare(session.runs.compared, session.evaluation, labels=session.labels.log.dev).table
+    table = ek.compare(
+        session.runs.compared, session.evaluation, labels=session.labels.log.counted.query("part == 'dev'")
+    ).table
     jury = table[table["judge"] == "jury"].iloc[0]
     changes = [row.change for row in session.rows() if row.change]
     assert len(changes) == jury["changed"] > 0
@@ -326,8 +328,8 @@ def test_the_detail_holds_prompt_replies_votes_and_labels(session):
     assert [(judge["judge"], judge["label"], judge["samples"][0]["reply"]) for judge in item["judges"]] == [
         ("x", "2", "2")
     ]
-    assert (item["labels"], item["held"], item["codes"]) == ({"ann": "0"}, False, ["0", "1", "2"])
-    assert item["keys"] == item["codes"]
+    assert (item["labels"], item["held"]) == ({"ann": "0"}, False)
+    assert [[code, key] for code, _, key in item["levels"]] == [["0", "0"], ["1", "1"], ["2", "2"]]
     assert session.detail("nobody") == {}
 
 
@@ -1322,7 +1324,7 @@ def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
     place = {}
     exec(compile(session_code(session), "code", "exec"), place, place)
     assert set(place["ev"].judgments["source"]) == {"cache"}
-    dev = session.labels.log.dev
+    dev = session.labels.log.counted.query("part == 'dev'")
     assert 20 < len(dev) < 70
     assert set(place["labels"]["item_id"]) == set(dev["item_id"])
     row = place["ev"].alignment.set_index("judge").loc["jury"]
@@ -1506,7 +1508,7 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][1][1] = "nearly so"
     do(tuner, do="form", form=form)
-    assert tuner.state["draft"]["edited"]
+    assert tuner.rubric.edited
     do(tuner, do="run")
     board = tuner.state["figures"]
     assert [version["label"] for version in board["versions"]] == ["v1", EDITED.label]
@@ -1904,7 +1906,9 @@ def test_judgments_of_anybody_can_be_browsed(tmp_path):
     assert len(item["judges"][0]["samples"]) == 2
     assert item["prompt"] == ""
     browser.receive({"do": "select", "item_id": "nobody"})
-    assert "IndexError" in browser.state["alert"]
+    assert browser.state["item"] == {}
+    browser.receive({"do": "query", "query": {"filter": "nothing"}})
+    assert "KeyError" in browser.state["alert"]
     browser.receive({"do": "dismiss"})
     assert browser.state["alert"] == ""
     assert "gym-cora" in browser._repr_html_()
@@ -1978,7 +1982,7 @@ def test_a_browser_shows_replies_of_its_cache_and_keeps_the_item_when_the_criter
         for name in ("first", "second"):
             browser.receive({"do": "criterion", "name": name})
             item = browser.state["item"]
-            assert (item["item_id"], item["criterion"], item["labels"], item["codes"]) == ("b", name, {}, [])
+            assert (item["item_id"], item["criterion"], item["labels"]) == ("b", name, {})
             assert item["inputs"] == [("question", "3?"), ("answer", "3")]
             mine = replies[((judgments["item_id"] == "b") & (judgments["criterion"] == name)).to_numpy()].tolist()
             assert [sample["reply"] for sample in item["judges"][0]["samples"]] == (mine if found else [None, None])

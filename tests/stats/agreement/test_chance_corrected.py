@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
+from evalkit.stats.agreement.krippendorff import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 
 
 def fleiss(labels, n_judges):

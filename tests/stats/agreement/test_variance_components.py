@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evalkit.stats.agreement.variance_components import Components, components, dependability
+from evalkit.stats.agreement.reliabilities import Components, components, dependability
 
 
 def anova(blocks):

@@ -301,6 +301,14 @@ def test_held_out_labels_are_counted():
 # -- confusion
 
 
+def test_confusion_says_which_labels_it_does_not_count():
+    labels = labels_of({"a": [1, 2, 2]}).assign(source=["random", "changed", "random"])
+    made = confusion(votes_of([1, 2, 2], BIN3), labels)
+    assert made["n"].sum() == 2
+    note = "1 label of items that were not drawn at random not used (1 changed)"
+    assert made["notes"].astype(str).unique().tolist() == [note]
+
+
 def test_confusion_by_hand():
     # Two annotators, three items: six labels. Item 2 has a tie of the judge, which is left out: shares are of four.
     made = confusion(votes_of([1, 2, [1, 2]], BIN3), labels_of({"a": [1, 1, 2], "b": [1, 2, 2]}))

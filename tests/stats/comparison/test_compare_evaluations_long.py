@@ -16,8 +16,7 @@ from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.stats.comparison.compare_evaluations import compare
-from evalkit.stats.comparison.comparison_table import Comparison
-from evalkit.stats.comparison.decisions import Difference
+from evalkit.stats.comparison.comparison_table import Comparison, Difference
 from evalkit.stats.comparison.measured_floors import Floor, chance_limit, flip_rate_range
 from evalkit.stats.comparison.noise_floors import noise_floor
 from evalkit.stats.intervals import Interval, change_interval

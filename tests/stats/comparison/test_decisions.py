@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scipy.stats import norm, t
 
-from evalkit.stats.comparison.decisions import Circumstances, Difference, alpha_for, decide
+from evalkit.stats.comparison.comparison_table import Circumstances, Difference, alpha_for, decide
 
 TUNED = Circumstances("v5", "v4", labels="the labels that you tune on", unseen="held-out labels: not looked at")
 

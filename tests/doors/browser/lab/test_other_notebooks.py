@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def test_marimo_shows_the_tuner_by_itself_and_as_its_own_element(marimo: str, pa
 
 def test_notebook_7_runs_the_tuner(lab: Lab, page: Any) -> None:
     pytest.importorskip("notebook")
+    from playwright.sync_api import TimeoutError as NotYet
     from playwright.sync_api import expect
 
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None}
@@ -100,6 +102,7 @@ def test_notebook_7_runs_the_tuner(lab: Lab, page: Any) -> None:
     while not tuner.count():  # what is run before the kernel listens is lost without a word
         assert time.monotonic() < end, "the tuner never came"
         cell.first.press("Control+Enter")
-        page.wait_for_timeout(5000)
+        with suppress(NotYet):
+            tuner.first.wait_for(timeout=5000)
     tuner.get_by_role("button", name="Run").click()
     expect(tuner).to_contain_text("Agreement with people")
