@@ -64,16 +64,17 @@ def _jpeg(data: bytes) -> Header:
 
 def _webp(data: bytes) -> Header | None:
     form, is_whole = data[8:16], len(data) >= unpack_from("<I", data, 4)[0] + 8
-    if form == b"WEBPVP8 ":
-        width, height = (side & 0x3FFF for side in unpack_from("<HH", data, 26))
-        return Header("image/webp", width, height, is_whole)
-    if form == b"WEBPVP8L":
-        (bits,) = unpack_from("<I", data, 21)
-        return Header("image/webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, is_whole)
-    if form == b"WEBPVP8X":
-        width, height = (int.from_bytes(data[start : start + 3], "little") + 1 for start in (24, 27))
-        return Header("image/webp", width, height, is_whole, bool(data[20] & 2))
-    return None
+    head = data[:30].ljust(30, b"\0")
+    (bits,) = unpack_from("<I", head, 21)
+    sizes = {
+        b"WEBPVP8 ": [side & 0x3FFF for side in unpack_from("<HH", head, 26)],
+        b"WEBPVP8L": [(bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1],
+        b"WEBPVP8X": [int.from_bytes(head[start : start + 3], "little") + 1 for start in (24, 27)],
+    }
+    if form not in sizes:
+        return None
+    width, height = sizes[form]
+    return Header("image/webp", width, height, is_whole, form == b"WEBPVP8X" and bool(head[20] & 2))
 
 
 _READERS: dict[bytes, Callable[[bytes], Header | None]] = {

@@ -46,8 +46,10 @@ def measure_drift(works: Iterable[Worklist], options: GateOptions) -> list[Suite
         if not there.any():
             text = "the judge gave no replies since the date"
             if len(missing[0]) == len(work.inputs):
-                fact = "no test has replies on both sides of the date"
-                text = f"{fact}; record them now without --drift, and test again later"
+                text = (
+                    "no test has replies on both sides of the date; record them now without --drift, and test again "
+                    "later"
+                )
             found.append(SuiteResult("drift", rubric.id, "error", text))
             continue
         clusters = pd.Series(list(work.clusters), index=[str(at) for at in range(len(work.inputs))])

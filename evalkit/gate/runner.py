@@ -373,36 +373,37 @@ def _notes_on_checks(config: GateConfig, parts: Sequence[Sequence[_Part]], optio
         yield f"{'test' if len(names) == 1 else 'tests'} {listed(list(dict.fromkeys(names)), most=5)}: {note}"
 
 
-def _notes(tasks: Collection[_Task], options: GateOptions, time_limit: str) -> Iterator[str]:
+def _notes(tasks: Collection[_Task], options: GateOptions, time_limit: str) -> list[str]:
     judgments = [task.judgment for task in tasks if task.judgment is not None]
-    if any("budget" in (one.reasons or {}) for one in judgments):
-        limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
-        yield f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget"
-    if n_stopped := sum((one.reasons or {}).get("stopped", 0) for one in judgments):
-        fact = f"judging reached max_seconds={options.max_seconds:g} ({time_limit})"
-        rest = f"{counted(n_stopped, 'sample')} had no reply by then"
-        yield f"{fact}: {rest}; paid replies are stored; run again to request only the missing ones"
-    if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
-        fact = f"{counted(n_late, 'sample')} had no reply in time"
-        yield f"{fact}: raise settings.timeout_seconds, or run again to request only the missing replies"
-    failed = sum((Counter(one.reasons) for one in judgments), Counter[str]())
-    if lost := {reason: failed[reason] for reason in ("judge_down", "rate_limited", "server_error") if failed[reason]}:
-        fact = f"{counted(sum(lost.values()), 'sample')} had no reply"
-        reasons = ", ".join(f"{reason} {count}" for reason, count in lost.items())
-        yield f"{fact} ({reasons}): run again with the judge, and the same cache, to request only the missing replies"
-    if n_promoted := len(promoted_keys((one for one in judgments if one.source == "cache"), options)):
-        fact = f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version"
-        yield f"{fact}; --no-promoted rejects them"
+    reasons = sum((Counter(judgment.reasons) for judgment in judgments), Counter[str]())
+    lost = {reason: reasons[reason] for reason in ("judge_down", "rate_limited", "server_error") if reasons[reason]}
+    counts = ", ".join(f"{reason} {count}" for reason, count in lost.items())
+    n_promoted = len(promoted_keys((judgment for judgment in judgments if judgment.source == "cache"), options))
     unused = (task.jury for task in tasks if task.rejected and task.jury and not task.resolved.of_profile)
-    for jury in dict.fromkeys(unused):
-        fact = f"judgments of the jury {' + '.join(jury)} are recorded, but this run does not name these judges"
-        yield f"{fact}: to use them, pass the profile that they were recorded with ({options.flag('profile')})"
-    for place in dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks):
-        if place != "default":
-            yield f"{place} has a calibration, which is not applied: all scores are raw"
-    names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}
-    if fakes := sorted(name for name in names if name.startswith("fake:")):
-        yield f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM"
+    places = dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks)
+    judges = {name for judgment in judgments
+              for name in ((judgment.judge,) if isinstance(judgment.judge, str) else judgment.judge or ())}  # fmt: skip
+    fakes = sorted(name for name in judges if name.startswith("fake:"))
+    limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
+    notes: dict[str, object] = {
+        f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget":
+            reasons["budget"],
+        f"judging reached max_seconds={options.max_seconds or 0:g} ({time_limit}): "
+        f"{counted(reasons['stopped'], 'sample')} had no reply by then; paid replies are stored; run again to request "
+        "only the missing ones": reasons["stopped"],
+        f"{counted(reasons['timeout'], 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
+        "to request only the missing replies": reasons["timeout"],
+        f"{counted(sum(lost.values()), 'sample')} had no reply ({counts}): run again with the judge, and the same "
+        "cache, to request only the missing replies": lost,
+        f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; --no-promoted "
+        "rejects them": n_promoted,
+        **{f"judgments of the jury {' + '.join(jury)} are recorded, but this run does not name these judges: to use "
+           f"them, pass the profile that they were recorded with ({options.flag('profile')})": True for jury in unused},
+        **{f"{place} has a calibration, which is not applied: all scores are raw": True
+           for place in places if place != "default"},
+        f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM": fakes,
+    }  # fmt: skip
+    return [note for note, holds in notes.items() if holds]
 
 
 def _notes_on_judges(result: GateResult) -> Iterator[str]:
@@ -492,8 +493,7 @@ def _match(
             if None in (one.attempt, other.attempt) or one.attempt == other.attempt
         )
         fact = f"{name} has two traces for test {test.id!r}, lines {pair[0].line} and {pair[1].line}"
-        advice = "give repeats different 'attempt' numbers, and other traces different request_ids"
-        return Match(error=f"{fact}; {advice}")
+        return Match(error=f"{fact}; give repeats different 'attempt' numbers, and other traces different request_ids")
     for trace in mine:
         if error := _differs(test, trace, prompt, name, redact=redact):
             return Match(error=error)

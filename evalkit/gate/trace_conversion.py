@@ -218,11 +218,9 @@ def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """Prompt, context and response of a trace: of the inputs those that are text, and a context of texts."""
-    fields: dict[str, Any] = {}
-    for name, field in _FIELDS.items():
-        value = row.get(name)
-        if isinstance(value, str):
-            fields[field] = [value] if field == "context" else value
-        elif field == "context" and isinstance(value, list) and all(isinstance(text, str) for text in value):
-            fields[field] = value
-    return fields
+    values = {field: row.get(name) for name, field in _FIELDS.items()}
+    if isinstance(values["context"], str):
+        values["context"] = [values["context"]]
+    allowed = {field: isinstance(value, str) for field, value in values.items()}
+    allowed["context"] = isinstance(values["context"], list) and all(isinstance(one, str) for one in values["context"])
+    return {field: value for field, value in values.items() if allowed[field]}

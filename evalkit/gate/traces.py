@@ -151,8 +151,9 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     answer = given.text if given.response is None else given.response
     if not inputs and (given.prompt is None or answer is None):
         lacking = "no prompt" if given.prompt is None else "neither response nor text"
-        advice = "add it, or the inputs of its rubric by name under meta.inputs"
-        raise InputError(f"{where}: the trace has {lacking}; {advice}")
+        raise InputError(
+            f"{where}: the trace has {lacking}; add it, or the inputs of its rubric by name under meta.inputs"
+        )
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):

@@ -252,9 +252,8 @@ def _checked_item(
 def _ends_with_act(conversation: Sequence[Message]) -> bool:
     """Whether the model said or did something last: an agent may end with a call."""
     last = conversation[-1]
-    if is_result(last) or last.get("tool_calls"):
-        return True
-    return last["role"] == "assistant" and bool(str(said(last["content"])).strip())
+    is_said = last["role"] == "assistant" and bool(str(said(last["content"])).strip())
+    return is_said or is_result(last) or bool(last.get("tool_calls"))
 
 
 def _item(state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str, str]) -> dict[str, Any]:
@@ -272,12 +271,9 @@ def _item(state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str,
     known = {name: value for name, value in known.items() if value is not None}
     metadata = {key: value for key, value in (state.metadata or {}).items() if value is not None}
     item: dict[str, Any] = {"item_id": str(state.sample_id)}
-    for one in names:
-        if one in inputs and inputs[one] in metadata:
-            item[one] = metadata[inputs[one]]
-        elif one not in inputs and (one in known or one in metadata):
-            item[one] = known[one] if one in known else metadata[one]
-    return item
+    by_name = {name: {**metadata, **known}.get(name) for name in own}
+    by_name |= {name: metadata.get(inputs[name]) for name in names if name in inputs}
+    return item | {name: by_name[name] for name in names if by_name[name] is not None}
 
 
 def _messages(messages: Iterable[ChatMessage]) -> list[Message]:

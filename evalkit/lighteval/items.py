@@ -78,42 +78,42 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
     InputError
         When a document lacks an input of the rubric.
     """
-    names, rows = rubric.input_names, []
-    for number, (doc, response) in enumerate(zip(docs, responses, strict=True)):
-        row: dict[str, Any] = {"item_id": str(number)}
-        for name in names:
-            value = answer_of(response) if name == "answer" and name not in fields else _input(doc, name, fields)
-            if value is not None:
-                row[name] = repaired(value)
-        if _shows_answer_last(rubric, fields):
-            row["conversation"] = _whole(row.get("conversation"), doc, repaired(answer_of(response)), names)
-        _check(row, doc, rubric)
-        rows.append(row)
-    return pd.DataFrame(rows, columns=["item_id", *[name for name in names if any(name in row for row in rows)]])
+    rows = [
+        {"item_id": str(number)} | _row(doc, repaired(answer_of(response)), rubric, fields)
+        for number, (doc, response) in enumerate(zip(docs, responses, strict=True))
+    ]
+    names = [name for name in rubric.input_names if any(name in row for row in rows)]
+    return pd.DataFrame(rows, columns=["item_id", *names])
+
+
+def _row(doc: Any, answer: str, rubric: Rubric, fields: Fields) -> dict[str, Any]:
+    """The inputs of a document and its answer; InputError if one is missing."""
+    names = rubric.input_names
+    values = {name: _input(doc, name, fields) for name in names if name != "answer" or name in fields}
+    row = {name: repaired(value) for name, value in values.items() if value is not None}
+    if "answer" in names and "answer" not in fields:
+        row["answer"] = answer
+    elif "conversation" in names and "answer" not in fields:
+        row["conversation"] = _whole(row.get("conversation"), doc, answer, names)
+    if lacking := [name for name in rubric.required_inputs if name not in row]:
+        raise InputError(
+            f"{_where(doc)}: rubric {rubric.id!r} needs {listed(lacking)}; put it into doc.specific (it has "
+            f"{listed(doc.specific or {})}), or pass fields="
+        )
+    return row
 
 
 def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
     """Raise if a document lacks an input of the rubric; called before a model is loaded."""
     key = fields.get(REQUIREMENT) if rubric.has_requirements else None
     for doc in docs:
-        row = {name: _input(doc, name, fields) for name in rubric.input_names} | {"answer": ""}
+        row = _row(doc, "", rubric, fields)
         if isinstance(key, str):
-            refuse_lists([row[REQUIREMENT]], f"{_where(doc)}: {key!r}", key, "fields")
-        if _shows_answer_last(rubric, fields):
-            row["conversation"] = []
-        _check({name: value for name, value in row.items() if value is not None}, doc, rubric)
+            refuse_lists([row.get(REQUIREMENT)], f"{_where(doc)}: {key!r}", key, "fields")
 
 
 def _where(doc: Any) -> str:
     return f"task {doc.task_name!r}, document {doc.id!r}"
-
-
-def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
-    if lacking := [name for name in rubric.required_inputs if name not in row]:
-        raise InputError(
-            f"{_where(doc)}: rubric {rubric.id!r} needs {listed(lacking)}; put it into doc.specific (it has "
-            f"{listed(doc.specific or {})}), or pass fields="
-        )
 
 
 def _input(doc: Any, name: str, fields: Fields) -> Any:
@@ -147,10 +147,6 @@ def _asked(doc: Any, text: Any) -> Any:
     """The text with marks for the document's images, which judges cannot be shown."""
     pictures = [{"type": "image", "unseen": "an image of the document"} for _ in getattr(doc, "images", None) or ()]
     return [{"type": "text", "text": text}, *pictures] if pictures else text
-
-
-def _shows_answer_last(rubric: Rubric, fields: Fields) -> bool:
-    return "answer" not in {*rubric.input_names, *fields} and "conversation" in rubric.input_names
 
 
 def _whole(given: Any, doc: Any, answer: str, names: Sequence[str]) -> list[Message]:

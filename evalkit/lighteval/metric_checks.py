@@ -86,8 +86,10 @@ def cannot_run(metric: Any) -> str:
         name = getattr(aggregate, "__name__", str(aggregate))
         if "dict" in str(problem) or str(getattr(aggregate, "__module__", "")).startswith("numpy"):
             fact = f"its samples are dicts, which corpus_level_fn={name} cannot take ({problem})"
-            advice = "use the metric as judge_metric returns it"
-            return f"{fact}; {advice}, or for PolluxLLMJudgeMetric corpus_level_fn=pollux_corpus"
+            return (
+                f"{fact}; use the metric as judge_metric returns it, or for PolluxLLMJudgeMetric "
+                "corpus_level_fn=pollux_corpus"
+            )
     return ""
 
 

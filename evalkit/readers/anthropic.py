@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from evalkit.errors import InputError
@@ -13,13 +13,7 @@ _SEALED = ("encrypted_content", "cache_control", "signature")
 _OF_REPLY = ("role", "content", "system", "messages", "type")
 
 
-def _read(rows: Any) -> list[Any]:
-    return [_item(row) for row in rows]
-
-
 def _item(row: Any) -> dict[str, Any]:
-    if not isinstance(row, Mapping) or not isinstance(row.get("messages"), list):
-        raise InputError("a conversation of Anthropic is an object with the list messages")
     listed = [*_messages({"role": "system", "content": row["system"]})] if row.get("system") else []
     for message in [*row["messages"], *([row] if "content" in row else [])]:  # the reply beside what was sent
         listed += _messages(message)
@@ -30,10 +24,8 @@ def _messages(message: Any) -> Iterator[dict[str, Any]]:
     content = message.get("content") if isinstance(message, Mapping) else None
     if not isinstance(content, (str, list)):
         raise InputError(f"a message of Anthropic has a role and a content, got {message!r:.60}")
-    if isinstance(content, str):
-        yield {"role": message["role"], "content": content}
-    else:
-        yield from blocks.messages(message["role"], _joined([piece for block in content for piece in _blocks(block)]))
+    parts = [blocks.text(content)] if isinstance(content, str) else _joined([*map(_block, content)])
+    yield from blocks.messages(message["role"], parts)
 
 
 def _joined(parts: list[Any]) -> list[Any]:
@@ -48,22 +40,15 @@ def _joined(parts: list[Any]) -> list[Any]:
     return [{name: value for name, value in block.items() if name != "cited"} for block in joined]
 
 
-def _blocks(block: Any) -> Iterator[dict[str, Any]]:
+def _block(block: Any) -> Any:
     kind = block.get("type", "") if isinstance(block, Mapping) else ""
-    if kind == "text":
-        yield blocks.text(block["text"]) | {"cited": bool(block.get("citations"))}
-    elif kind == "thinking":
-        yield blocks.thought(block.get("thinking"))
-    elif kind == "redacted_thinking":
-        yield blocks.thought("")
-    elif kind.endswith("tool_use"):
-        yield blocks.call(block.get("name"), block.get("input", {}), block.get("id"))
-    elif kind.endswith("tool_result"):
-        content = block.get("content", "")
-        listed = [_part(inner) for inner in content] if isinstance(content, list) else content
-        yield blocks.result(listed, block.get("tool_use_id"), bool(block.get("is_error")))
-    else:
-        yield _part(block)
+    return next((make for end, make in _BLOCKS.items() if kind.endswith(end)), _part)(block)
+
+
+def _result(block: Mapping[str, Any]) -> Any:
+    content = block.get("content", "")
+    parts = [_part(inner) for inner in content] if isinstance(content, list) else content
+    return blocks.result(parts, block.get("tool_use_id"), bool(block.get("is_error")))
 
 
 def _part(block: Any) -> Any:
@@ -81,4 +66,12 @@ def _part(block: Any) -> Any:
     return {"type": "input_file", **source}
 
 
-READER = Reader("anthropic", TRACES, _read)
+_BLOCKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "text": lambda block: blocks.text(block["text"]) | {"cited": bool(block.get("citations"))},
+    "thinking": lambda block: blocks.thought(block.get("thinking")),  # that of redacted_thinking is not there
+    "tool_use": lambda block: blocks.call(block.get("name"), block.get("input", {}), block.get("id")),
+    "tool_result": _result,
+}
+"""How the type of a block ends, as in ``server_tool_use``, and what it becomes."""
+
+READER = Reader("anthropic", TRACES, blocks.of_each(_item, "a conversation of Anthropic", "messages"))

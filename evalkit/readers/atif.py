@@ -12,13 +12,7 @@ from evalkit.readers.records import TRACES, Reader
 _ROLES = {"agent": "assistant", "user": "user", "system": "system"}
 
 
-def _read(rows: Any) -> list[Any]:
-    return [_item(row) for row in rows]
-
-
 def _item(row: Any) -> dict[str, Any]:
-    if not isinstance(row, Mapping) or not isinstance(row.get("steps"), list):
-        raise InputError("a trajectory of ATIF is an object with the list steps")
     agent = row.get("agent") or {}
     columns = {"item_id": row.get("trajectory_id") or row.get("session_id"), "system_id": agent.get("name")}
     listed = [message for step in row["steps"] for message in _messages(step)]
@@ -48,4 +42,4 @@ def _content(content: Any) -> Any:
     return [blocks.image(block["source"]["path"]) if block.get("type") == "image" else block for block in content]
 
 
-READER = Reader("atif", TRACES, _read)
+READER = Reader("atif", TRACES, blocks.of_each(_item, "a trajectory of ATIF", "steps"))

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from evalkit.errors import InputError
+
 Message = dict[str, Any]
+
+
+def of_each(make: Callable[[Any], Message], what: str, field: str) -> Callable[[Any], list[Any]]:
+    """A function that makes an item of each record; InputError for one without the list `field`."""
+
+    def read(rows: Any) -> list[Any]:
+        if not all(isinstance(row, Mapping) and isinstance(row.get(field), list) for row in rows):
+            raise InputError(f"{what} is an object with the list {field}")
+        return [make(row) for row in rows]
+
+    return read
 
 
 def text(value: Any) -> Message:

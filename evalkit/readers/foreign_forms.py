@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 _DEEPEST = 6  # levels of a value that are looked at
 _MOST = 200  # mappings of it
-_LOAD = 'ek.load_items("traces.jsonl", form={!r})'
+_LOAD = "ek.load_items({}, form={!r})"
+_AROUND = "[log if 'messages' in log else {'messages': log}]"
+_OF_LANGCHAIN = (
+    "[{{'role': {{'human': 'user', 'ai': 'assistant'}}.get(turn['type'], turn['type']), 'content': turn['content'], "
+    "'tool_calls': [{{'id': call['id'], 'name': call['name'], 'arguments': call['args']}} for call in "
+    "turn.get('tool_calls') or ()], 'tool_call_id': turn.get('tool_call_id')}} for turn in {}]"
+)
+_SPANS_OF_MLFLOW = (
+    "[{key: json.loads(text) for key, text in span['attributes'].items()} for span in log['data']['spans']]"
+)
 
 
 class _Form(NamedTuple):
@@ -22,31 +31,53 @@ class _Form(NamedTuple):
 
 
 _FORMS = (
-    _Form("OpenInference", _LOAD.format("openinference"),
+    _Form("OpenInference", _LOAD.format("log", "openinference"),
           starts=("openinference.", "llm.input_messages", "llm.output_messages")),
-    _Form("OpenTelemetry's GenAI spans", _LOAD.format("otel"), starts=("gen_ai.",)),
-    _Form("ATIF", _LOAD.format("atif"), ("steps", "schema_version")),
-    _Form("a trace of MLflow", "mlflow.get_trace(id).search_spans(span_type='AGENT')[0].inputs['messages']",
+    _Form("OpenTelemetry's GenAI spans", _LOAD.format("log", "otel"), starts=("gen_ai.",)),
+    _Form("ATIF", _LOAD.format("log", "atif"), ("steps", "schema_version")),
+    _Form("a trace of MLflow", "next(span['mlflow.spanInputs']['messages'] + [span['mlflow.spanOutputs']['choices'][0]"
+          f"['message']] for span in reversed({_SPANS_OF_MLFLOW}) if span['mlflow.spanType'] == 'CHAT_MODEL')",
           starts=("mlflow.",)),
-    _Form("a session of Codex", "[row['payload'] for row in log if row['type'] == 'response_item'], then "
-          + _LOAD.format("openai_responses"), ("payload", "type")),
-    _Form("runs of LangSmith", "run.inputs['messages'] + [run.outputs['output']], then LangChain's "
-          "convert_to_openai_messages", ("run_type", "inputs")),
-    _Form("observations of Langfuse", "observation['input'] + [observation['output']] of its last GENERATION",
-          ("traceId", "startTime"), ("GENERATION", "SPAN", "TOOL")),
-    _Form("Inspect", _LOAD.format("inspect"), ("source", "role", "content")),
-    _Form("OpenAI's Responses API", _LOAD.format("openai_responses"),
+    _Form("a session of Codex", _LOAD.format("[row['payload'] for row in log if row['type'] == 'response_item']",
+                                             "openai_responses"), ("payload", "type")),
+    _Form("a session of Claude Code", _LOAD.format("[{'messages': [row['message'] for row in log if row['type'] in "
+          "('user', 'assistant') and not row.get('isSidechain')]}]", "anthropic"), ("sessionId", "uuid")),
+    _Form("events of OpenHands", "log['messages'] + [log['response']['choices'][0]['message']] of the last file in the "
+          "folder llm_completions, which log_completions=true writes", ("action", "source", "args")),
+    _Form("completions of OpenHands", "log['messages'] + [log['response']['choices'][0]['message']]",
+          ("messages", "response")),
+    _Form("SWE-agent",
+          "[{**turn, 'tool_call_id': (turn.get('tool_call_ids') or [None])[0]} for turn in log['history']]",
+          ("trajectory", "history")),
+    _Form("steps of smolagents", "[turn for step in log for turn in ([{'role': 'user', 'content': step['task']}] if "
+          "'task' in step else [{'role': 'assistant', 'content': step['model_output'], 'tool_calls': "
+          "step['tool_calls']}, *([{'role': 'tool', 'tool_call_id': step['tool_calls'][0]['id'], 'content': "
+          "step['observations']}] if step['tool_calls'] else [])] if 'step_number' in step else [])]",
+          ("step_number", "model_output")),
+    _Form("runs of LangSmith", _OF_LANGCHAIN.format("log['outputs']['messages']") + ", log being the root run",
+          ("run_type", "inputs")),
+    _Form("observations of Langfuse", "next(row['input'] + [row['output']] for row in reversed(log) "
+          "if row['type'] == 'GENERATION')", ("traceId", "startTime"), ("GENERATION", "SPAN", "TOOL")),
+    _Form("Inspect", _LOAD.format(_AROUND, "inspect"), ("source", "role", "content")),
+    _Form("CrewAI", "[turn for task in log['tasks_output'] for turn in task['messages']]", ("tasks_output",)),
+    _Form("AutoGen", "[{'role': 'tool', 'tool_call_id': part['call_id'], 'content': part['content']} if 'call_id' in "
+          "part else {'role': turn['source'], 'tool_calls': turn['content']} if turn['type'] == 'ToolCallRequestEvent' "
+          "else {'role': turn['source'], 'content': turn['content']} for turn in log for part in (turn['content'] if "
+          "turn['type'] == 'ToolCallExecutionEvent' else [turn])]", ("source", "content", "type")),
+    _Form("OpenAI's Responses API", _LOAD.format("log", "openai_responses"),
           types=("function_call", "function_call_output", "message", "reasoning")),
-    _Form("Anthropic", _LOAD.format("anthropic"), types=("tool_use", "tool_result", "thinking", "image")),
+    _Form("Anthropic", _LOAD.format(_AROUND, "anthropic"),
+          types=("tool_use", "tool_result", "thinking", "image")),
     _Form("ShareGPT", "[{'role': {'human': 'user', 'gpt': 'assistant'}.get(turn['from'], turn['from']), "
           "'content': turn['value']} for turn in log]", ("from", "value")),
-    _Form("LangChain", "langchain_core.messages.convert_to_openai_messages(log)", types=("human", "ai", "constructor")),
+    _Form("serialized objects of LangChain", "langchain_core.messages.convert_to_openai_messages("
+          "langchain_core.load.load(log))", types=("constructor",)),
+    _Form("LangChain", _OF_LANGCHAIN.format("(log['messages'] if 'messages' in log else log)"), types=("human", "ai")),
     _Form("Pydantic AI", "the messages that its OpenAIChatModel sends", ("kind", "parts")),
     _Form("Gemini or the AI SDK", "[{'role': turn['role'], 'content': ''.join(part['text'] for part in turn['parts'])} "
           "for turn in log], if it has only texts", ("parts",)),
     _Form("Bedrock", "litellm or another converter from Converse to OpenAI's form", ("toolUse",)),
-    _Form("AutoGen", "[{'role': turn['source'], 'content': turn['content']} for turn in log], if it has only texts",
-          ("source", "content")),
+    _Form("AgentBench", "log['output']['history']", ("output", "index")),
     _Form("an object around its messages", "log['messages']", ("messages",)),
     _Form("an object around its messages", "log['traj']", ("traj",)),
 )  # fmt: skip
@@ -68,11 +99,9 @@ def looks_like(value: Any) -> str:
 
 
 def _is_of(form: _Form, mapping: Mapping[str, Any]) -> bool:
-    if form.has and not mapping.keys() >= {*form.has}:
-        return False
-    if form.types and mapping.get("type") not in form.types:
-        return False
-    return not form.starts or any(str(name).startswith(form.starts) for name in mapping)
+    has_type = not form.types or mapping.get("type") in form.types
+    has_start = not form.starts or any(str(name).startswith(form.starts) for name in mapping)
+    return mapping.keys() >= {*form.has} and has_type and has_start
 
 
 def _mappings(value: Any, depth: int) -> Iterator[Mapping[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +32,23 @@ def _open(path: str) -> list[Any] | None:
     return [sample.model_dump(mode="json", exclude_none=True) | model for sample in log.samples or ()]
 
 
-def _read(rows: Any) -> list[Any]:
-    return [_item(row) for row in rows]
-
-
 def _item(row: Any) -> dict[str, Any]:
-    if not isinstance(row, Mapping) or not isinstance(row.get("messages"), list):
-        raise InputError("a sample of an Inspect log is an object with the list messages")
     attached = row.get("attachments") or {}
     talk = [entry for message in row["messages"] for entry in messages(_attached(message, attached))]
-    scores: dict[str, Any] = {}
-    for name, score in (row.get("scores") or {}).items():
-        told_columns = {
-            f"score_{name}{end}": score[field] for end, field in _OF_SCORES.items() if score.get(field) is not None
-        }
-        if doubled := scores.keys() & told_columns.keys():
-            raise InputError(f"two scores of a sample give the column {listed(doubled)}; rename one in scores")
-        scores |= told_columns
+    scores = [
+        (f"score_{name}{end}", score[field])
+        for name, score in (row.get("scores") or {}).items()
+        for end, field in _OF_SCORES.items()
+        if score.get(field) is not None
+    ]
+    if doubled := [name for name, n in Counter(name for name, _ in scores).items() if n > 1]:
+        raise InputError(f"two scores of a sample give the column {listed(doubled)}; rename one in scores")
     beside = {name: row.get(name) for name in _BESIDE}
     target = row.get("target")
     reference = "\n".join(target) if isinstance(target, list) else target
     number = f"{row.get('id')}/{row['epoch']}" if row.get("epoch", 1) != 1 else row.get("id")
     columns = {"item_id": number, "group_id": row.get("id"), "system_id": row.get("system_id"), "reference": reference}
-    return blocks.item(talk, **{**beside, **columns, **scores})
+    return blocks.item(talk, **{**beside, **columns, **dict(scores)})
 
 
 def _attached(value: Any, attached: Mapping[str, Any]) -> Any:
@@ -79,26 +74,29 @@ def messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         blocks.call(call.get("function"), call.get("arguments", {}), call.get("id"), call.get("parse_error"))
         for call in message.get("tool_calls") or ()
     ]
-    if calls:
-        parts = [block for block in parts if block.get("text") != ""]
     yield from blocks.messages(message["role"], [*parts, *calls])
 
 
-def _blocks(block: Any) -> Iterator[dict[str, Any]]:
-    kind = block.get("type") if isinstance(block, Mapping) else "text"
-    if kind == "text":
-        yield blocks.text(block if isinstance(block, str) else block.get("text"))
-    elif kind == "reasoning":
-        yield blocks.thought("" if block.get("redacted") else block.get("reasoning"))
-    elif kind == "image":
-        yield blocks.image(block["image"])
-    elif kind == "tool_use":  # a tool that the model's service ran
-        yield blocks.call(block.get("name"), block.get("arguments", {}), block.get("id"))
-        yield blocks.result(block.get("result", ""), block.get("id"), block.get("error"))
-    elif kind in ("audio", "video", "document"):
-        yield {"type": {"document": "input_file"}.get(kind, kind), kind: {"url": block[kind]}}
-    else:
-        yield block
+def _blocks(block: Any) -> list[Any]:
+    block = {"type": "text", "text": block} if isinstance(block, str) else block
+    make = _BLOCKS.get(block.get("type"))
+    return [block] if make is None else make(block)
 
 
-READER = Reader("inspect", TRACES, _read, opens=_open)
+def _file(block: Mapping[str, Any]) -> list[Any]:
+    kind = block["type"]
+    return [{"type": "input_file" if kind == "document" else kind, kind: {"url": block[kind]}}]
+
+
+_BLOCKS: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
+    "text": lambda block: [blocks.text(block.get("text"))],
+    "reasoning": lambda block: [blocks.thought("" if block.get("redacted") else block.get("reasoning"))],
+    "image": lambda block: [blocks.image(block["image"])],
+    "tool_use": lambda block: [  # a tool that the model's service ran
+        blocks.call(block.get("name"), block.get("arguments", {}), block.get("id")),
+        blocks.result(block.get("result", ""), block.get("id"), block.get("error")),
+    ],
+    "audio": _file, "video": _file, "document": _file,
+}  # fmt: skip
+
+READER = Reader("inspect", TRACES, blocks.of_each(_item, "a sample of an Inspect log", "messages"), opens=_open)

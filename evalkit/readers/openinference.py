@@ -7,7 +7,7 @@ from typing import Any
 
 from evalkit.readers import blocks
 from evalkit.readers.records import TRACES, Reader
-from evalkit.readers.spans import History, agents_of, item, parsed, spans_by_trace, with_messages
+from evalkit.readers.spans import History, agents_of, merged, parsed, spans_by_trace, with_messages
 
 _ADVICE = "its LLM spans need llm.input_messages; switch off OPENINFERENCE_HIDE_INPUTS and …_HIDE_OUTPUTS"
 
@@ -20,7 +20,8 @@ def _read(rows: Any) -> list[Any]:
         of_models = [of_span.get("llm") or {} for of_span in nested]
         names = [llm["model_name"] for llm in of_models if "model_name" in llm]
         columns = {"group_id": sessions[0] if sessions else None, "system_id": names[0] if names else None}
-        items.append(item(trace, zip(agents_of(spans), map(_history, of_models), strict=True), **columns))
+        histories = zip(agents_of(spans), map(_history, of_models), strict=True)
+        items.append(blocks.item(merged(histories), item_id=trace, **columns))
     return with_messages(items, _ADVICE)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import EvalkitError, InputError, listed
 
 CRITERIA = "criteria"
 """What a reader of criteria reads: the cell of one item. It returns a list of mappings in evalkit's own form."""
@@ -54,6 +54,21 @@ class Reader:
     read: Callable[[Any], Any]
     fits: Callable[[Any], bool] | None = None
     opens: Callable[[str], Any] | None = None
+
+
+def read_by(reader: Reader, value: Any, advice: str) -> Any:
+    """What a reader makes of a value; errors name it, also those that it does not expect itself."""
+    try:
+        result = reader.read(value)
+        return [*result] if isinstance(result, Iterator) else result
+    except InputError as problem:
+        raise InputError(f"reading the form {reader.name!r}: {problem}") from None
+    except EvalkitError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        raise InputError(
+            f"reading the form {reader.name!r}: something is not as it documents it ({problem!r}); {advice}"
+        ) from problem
 
 
 def renamed(entry: Any, names: Mapping[str, str], unused: Collection[str] = ()) -> Any:

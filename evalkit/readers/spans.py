@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.errors import EvalkitWarning, InputError, counted
-from evalkit.readers import blocks
 
 _AGENTS = {"gen_ai.operation.name": "invoke_agent", "openinference.span.kind": "AGENT"}
 """Attributes that mark the span of an agent's run."""
@@ -52,10 +51,9 @@ def spans_by_trace(rows: Iterable[Any]) -> dict[str, list[Span]]:
 
 def _spans(row: Any) -> Iterator[Span]:
     if isinstance(row, Mapping) and isinstance(row.get("resourceSpans"), list):
-        for resource in row["resourceSpans"]:
-            for scope in resource.get("scopeSpans", ()):
-                for span in scope.get("spans", ()):
-                    yield from _spans(span)
+        scopes = [scope for resource in row["resourceSpans"] for scope in resource.get("scopeSpans", ())]
+        for span in [span for scope in scopes for span in scope.get("spans", ())]:
+            yield from _spans(span)
         return
     if not isinstance(row, Mapping) or not isinstance(row.get("attributes"), (Mapping, list)):
         raise InputError(f"a span is an object with attributes, got {row!r:.60}")
@@ -63,8 +61,8 @@ def _spans(row: Any) -> Iterator[Span]:
     if isinstance(attributes, list):
         attributes = {entry["key"]: _value(entry.get("value")) for entry in attributes}
     trace, span, parent = (
-        str(row.get(names[0]) or row.get(names[1]) or context.get(names[1]) or "")
-        for names in (("traceId", "trace_id"), ("spanId", "span_id"), ("parentSpanId", "parent_id"))
+        str(next(filter(None, [*map(row.get, names), context.get(names[1])]), ""))
+        for names in (("traceId", "trace_id"), ("spanId", "span_id"), ("parentSpanId", "parent_id", "parent_span_id"))
     )
     if not trace:
         raise InputError(
@@ -72,7 +70,6 @@ def _spans(row: Any) -> Iterator[Span]:
             "write it as traceId, trace_id or context.trace_id, one for each trace"
         )
     start = str(row.get("startTimeUnixNano") or row.get("start_time") or "")
-    parent = parent or str(row.get("parent_span_id") or "")
     yield Span(trace, (len(start) if start.isdigit() else 0, start), dict(attributes), span, parent)
 
 
@@ -80,13 +77,10 @@ def _value(value: Any) -> Any:
     """A value of OTLP: ``{"stringValue": "x"}``, ``{"arrayValue": {"values": […]}}`` …"""
     if not isinstance(value, Mapping):
         return value
-    inner: Any
-    kind, inner = next(iter(value.items()), ("", None))
-    if kind == "arrayValue":
-        return [_value(entry) for entry in inner.get("values", ())]
-    if kind == "kvlistValue":
-        return {entry["key"]: _value(entry["value"]) for entry in inner.get("values", ())}
-    return inner
+    if "kvlistValue" in value:
+        return {entry["key"]: _value(entry["value"]) for entry in value["kvlistValue"].get("values", ())}
+    entries = value["arrayValue"].get("values", ()) if "arrayValue" in value else None
+    return next(iter(value.values()), None) if entries is None else [*map(_value, entries)]
 
 
 def parsed(value: Any) -> Any:
@@ -134,13 +128,7 @@ def merged(histories: Iterable[tuple[str, History]]) -> list[dict[str, Any]]:
     return listed
 
 
-def item(trace: str, histories: Iterable[tuple[str, History]], **columns: Any) -> dict[str, Any] | None:
-    """A trace as an item; None if its spans have no messages, as those of a health check."""
-    listed = merged(histories)
-    return blocks.item(listed, item_id=trace, **columns) if listed else None
-
-
-def with_messages(items: list[dict[str, Any] | None], advice: str) -> list[dict[str, Any]]:
+def with_messages(items: list[dict[str, Any]], advice: str) -> list[dict[str, Any]]:
     """The items of traces that have messages; a warning counts the others.
 
     Raises
@@ -148,7 +136,7 @@ def with_messages(items: list[dict[str, Any] | None], advice: str) -> list[dict[
     InputError
         If none has.
     """
-    with_any = [*filter(None, items)]
+    with_any = [item for item in items if item["messages"]]  # spans of a health check have none
     if not with_any:
         raise InputError(f"no span has messages; {advice}")
     if n_lost := len(items) - len(with_any):

@@ -16,12 +16,10 @@ from evalkit.rubrics.scales import Scale, number
 from evalkit.tables.items import canonical
 from evalkit.tables.message_files import unseen
 from evalkit.tables.message_forms import shown_value
-from evalkit.tables.steps import step_numbers
+from evalkit.tables.steps import NO_STEP, step_numbers
 
 TOOL_RESULT = "tool_result"
 """The limit of a rubric on the characters of a text in a tool's result."""
-NO_STEP = "none"
-"""The level of a trajectory without the step that a criterion with `steps_of` asks for."""
 OF_STEPS = Scale((), level="nominal", pass_if=(NO_STEP,))
 """The scale of a criterion with `steps_of`, where the items are not known: any step, or none."""
 

@@ -21,7 +21,9 @@ from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.files import records
 from evalkit.tables.grouping import ID_NOTES, by_value, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
+from evalkit.tables.messages import messages_of
 from evalkit.tables.schemas import LABEL_KEY, categorical, check, columns_of, id_text
+from evalkit.tables.steps import refuse_other_step, step_numbers
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""
@@ -155,9 +157,10 @@ def as_labels(
         people = of_judged(people, heads.merge(labels_of, how="cross"), two_sides=len(labels_of) > 1)
         if isinstance(items, pd.DataFrame) and {"item_id", "system_id"} <= {*items.columns}:
             people = of_judged(people, items[["item_id", "system_id"]])
-        return _with_codes_of_levels(
-            people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
-        )
+        if items is not None:
+            people = of_these_texts(people, items, rubric, inputs or {})
+            _refuse_other_steps(people, items, rubric, inputs or {})
+        return _with_codes_of_levels(people, rubric)
     if items is None:
         if len(labels) > _MOST_CRITERIA or not all(
             isinstance(columns, (str, list, tuple)) for columns in labels.values()
@@ -172,7 +175,21 @@ def as_labels(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
             f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"
         )
-    return extract_labels(items, labels, rubric=rubric)
+    people = extract_labels(items, labels, rubric=rubric)
+    if rubric is not None:
+        _refuse_other_steps(people, items, rubric_of(rubric), inputs or {})
+    return people
+
+
+def _refuse_other_steps(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str]) -> None:
+    """InputError for a label that is no step of its item, where the levels are the steps of each."""
+    for criterion in [criterion for criterion in rubric.criteria if criterion.steps_of]:
+        column = inputs.get(str(criterion.steps_of), str(criterion.steps_of))
+        cells = as_items(items, columns=[column]).set_index("item_id")[column]
+        is_step = (labels["criterion"] == criterion.name) & labels["label"].notna()
+        rows = labels[is_step & labels["item_id"].isin(cells.index)]
+        for item, label in zip(rows["item_id"], rows["label"], strict=True):
+            refuse_other_step(item, label, step_numbers(messages_of(cells[item])))
 
 
 def _with_codes_of_levels(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
@@ -330,14 +347,17 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in cells]:
         several = cells.loc[[is_list_like(cell) for cell in cells[name]], name]
         if len(several):
-            fact = f"{counted(len(several), 'row')} of the labels have several values in {name!r}, the first in row "
-            fact += f"{several.index[0]}: {several.iloc[0]!r}; a cell has one value"
-            way_out = f"labels.explode({name!r}) makes a row of each"
-            raise InputError(f"{fact}: {_OF_SEVERAL if name == 'label' else way_out}")
+            way_out = _OF_SEVERAL if name == "label" else f"labels.explode({name!r}) makes a row of each"
+            raise InputError(
+                f"{counted(len(several), 'row')} of the labels have several values in {name!r}, the first in row "
+                f"{several.index[0]}: {several.iloc[0]!r}; a cell has one value: {way_out}"
+            )
     if "annotator" not in labels and {"score_norm", "level", "scale"} <= {*labels.columns}:
         names = "rename(columns={'judge': 'annotator'})" if "judge" in labels else "assign(annotator='jury')"
-        fact = "the labels are a table of judges, not of people: judgments, votes or scores"
-        raise InputError(f"{fact}; to compare with these judges as if they were people, say so: pass labels.{names}")
+        raise InputError(
+            "the labels are a table of judges, not of people: judgments, votes or scores; to compare with these judges "
+            f"as if they were people, say so: pass labels.{names}"
+        )
     keys = {"annotator": "people"} if "annotator" not in labels else {}
     if "criterion" not in labels:
         if criteria is None or len(criteria) > 1:
@@ -420,8 +440,8 @@ def _chosen(labels: pd.DataFrame, judged: pd.DataFrame, key: str, by: str | None
     if not checked.any():
         return labels
     of_these = judged_pairs[judged_pairs["of"].isin(of_labels.loc[checked, "of"])]
-    fact = "which was judged by" if by == "criterion" else "and the table that was judged has"
-    fact = f"{fact} {listed(sorted(of_these[key].unique()), most=3)}"
+    whose = "which was judged by" if by == "criterion" else "and the table that was judged has"
+    fact = f"{whose} {listed(sorted(of_these[key].unique()), most=3)}"
     if of_these["of"].duplicated().any() and not (two_sides and key == "rubric_version"):
         raise InputError(f"{_says(of_labels[checked], key)}, {fact}; {_ONE_OF_BOTH.format(key)}")
     fits = pd.MultiIndex.from_frame(of_labels).isin(pd.MultiIndex.from_frame(judged_pairs))

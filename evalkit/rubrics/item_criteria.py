@@ -20,7 +20,7 @@ import pandas as pd
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.errors import ConfigError, EvalkitError, InputError, counted, guess, listed
 from evalkit.readers.finding import find, names
-from evalkit.readers.records import CRITERIA, Reader, renamed
+from evalkit.readers.records import CRITERIA, read_by, renamed
 from evalkit.rubrics.given_scales import scale_of
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
@@ -157,21 +157,9 @@ class CriteriaForm:
         if isinstance(self.fields, Mapping):
             own_names = {theirs: field for field, theirs in self.fields.items()}
         elif self.fields is not None and value is not None:
-            value = _read_by(find(self.fields, CRITERIA), renamed(value, {}, self.ignore))
+            reader, advice = find(self.fields, CRITERIA), f"name the reader of their form, or their fields: {_ADVICE}"
+            value = read_by(reader, renamed(value, {}, self.ignore), advice)
         return [renamed(entry, own_names, self.ignore) for entry in _entries(value)]
-
-
-def _read_by(reader: Reader, cell: Any) -> Any:
-    """What a reader makes of a cell; its own errors, of a form that it does not expect, become one that names it."""
-    try:
-        return reader.read(cell)
-    except EvalkitError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        raise InputError(
-            f"the reader {reader.name!r} cannot read these criteria ({problem!r}): {str(cell)[:60]!r}; name the reader "
-            f"of their form, or their fields: {_ADVICE}"
-        ) from problem
 
 
 OWN_FORM = CriteriaForm()
@@ -309,10 +297,11 @@ def with_rows(
 def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inputs") -> None:
     """Raise for a requirement that is plainly several; `name` is that of the column, which `option` maps."""
     if (cell := next(filter(_is_several, cells), None)) is not None:
-        fact = f"{what} holds lists ({str(cell)[:60]!r}), but a requirement is one statement"
-        advice = f"map it as the items' criteria, which become rows: {option}={{'criteria': {name!r}}}"
-        advice += f" (--input criteria={name}), or call ek.explode_criteria(items, {name!r})" * (option == "inputs")
-        raise InputError(f"{fact}; {advice}")
+        call = f" (--input criteria={name}), or call ek.explode_criteria(items, {name!r})" * (option == "inputs")
+        raise InputError(
+            f"{what} holds lists ({str(cell)[:60]!r}), but a requirement is one statement; map it as the items' "
+            f"criteria, which become rows: {option}={{'criteria': {name!r}}}{call}"
+        )
 
 
 def _is_several(cell: Any) -> bool:
@@ -658,10 +647,12 @@ def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
-    if not any(criterion.points > 0 for criterion in criteria):
-        yield "", "no criterion has positive points: the item has no score"
-    if len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text):
-        yield "", "one criterion, with ';' or '|' between parts: if it is several, give a list, or number their lines"
+    notes = {
+        "no criterion has positive points: the item has no score": all(criterion.points < 0 for criterion in criteria),
+        "one criterion, with ';' or '|' between parts: if it is several, give a list, or number their lines":
+            len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text),
+    }  # fmt: skip
+    yield from (("", note) for note, holds in notes.items() if holds)
     for criterion in criteria:
         own_notes = {
             "has a scale of its own: judge it with rubric.edit('requirement', scale=...)": criterion.scale is not None,

@@ -20,7 +20,7 @@ import pandas as pd
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.readers.finding import find, recognized
-from evalkit.readers.records import LABELS, Reader
+from evalkit.readers.records import LABELS, Reader, read_by
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.human_labels import (
     COUNTED,
@@ -131,10 +131,7 @@ def load_labels(
 
 def _of_tool(reader: Reader, rows: list[_Row], name: str | None, where: str, wanted: _Wanted) -> Iterator[_Row]:
     """The answers that a reader reads, with the ids of items and what was shown; a warning names what is not wanted."""
-    try:
-        answers = reader.read(rows)
-    except InputError as problem:
-        raise InputError(f"{where}: {problem}") from None
+    answers = read_by(reader, rows, f"{where} is not as the tool writes it; allowed: {_FORMS}")
     questions = {answer["criterion"]: None for answer in answers if wanted is not None}
     if others := [question for question in questions if question not in (wanted or ())]:
         warnings.warn(

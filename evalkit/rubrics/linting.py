@@ -62,21 +62,23 @@ def _warnings(rubric: Rubric) -> Iterator[tuple[str, str]]:
             yield f"{rubric.id}/{criterion.name}", problem
 
 
-def _of_criterion(criterion: Criterion, *, pointwise: bool) -> Iterator[str]:
+def _of_criterion(criterion: Criterion, *, pointwise: bool) -> list[str]:
     scale = criterion.scale
     bare = [code_text(code) for code, text in scale.items() if not text.strip()]
-    if bare:
-        yield f"level {', '.join(bare)} has no text: judges will guess what it means"
-    for (code, text), (other, other_text) in combinations(scale.items(), 2):
-        if _overlap(text, other_text) >= _ALIKE:
-            yield f"levels {code_text(code)} and {code_text(other)} read almost alike: judges cannot tell them apart"
-    if not scale.has_rule and pointwise:
-        yield "no pass rule (pass_at or pass_if): no pass rate, and not usable in a gate"
+    alike = [(code_text(code), code_text(other)) for (code, text), (other, other_text) in combinations(scale.items(), 2)
+             if _overlap(text, other_text) >= _ALIKE]  # fmt: skip
     verdicts = {scale.passed(code) for code in scale}  # of a range: its ends
-    if scale.has_rule and len(verdicts) == 1:
-        yield f"every level {'passes' if verdicts == {True} else 'fails'}: the pass rule tells nothing apart"
-    if criterion.level != "nominal" and len(scale) > _MOST_LEVELS:
-        yield f"{len(scale)} levels: people and judges can distinguish about five"
+    problems: dict[str, object] = {
+        f"level {', '.join(bare)} has no text: judges will guess what it means": bare,
+        **{f"levels {code} and {other} read almost alike: judges cannot tell them apart": True
+           for code, other in alike},
+        "no pass rule (pass_at or pass_if): no pass rate, and not usable in a gate": pointwise and not scale.has_rule,
+        f"every level {'passes' if verdicts == {True} else 'fails'}: the pass rule tells nothing apart":
+            scale.has_rule and len(verdicts) == 1,
+        f"{len(scale)} levels: people and judges can distinguish about five":
+            criterion.level != "nominal" and len(scale) > _MOST_LEVELS,
+    }  # fmt: skip
+    return [problem for problem, holds in problems.items() if holds]
 
 
 def _overlap(text: str, other: str) -> float:

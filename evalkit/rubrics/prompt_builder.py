@@ -255,35 +255,6 @@ def list_templates() -> list[str]:
     return [f"{name}@v{number}" for name in sorted(names) for number in file_versions(f"templates/{name}", ".jinja")]
 
 
-@dataclass(frozen=True, slots=True)
-class _LevelView:
-    """One level of a scale, as templates see it."""
-
-    code: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _CriterionView:
-    """The fields of a criterion that a template sees."""
-
-    name: str
-    description: str
-    level: str
-    steps: tuple[str, ...]
-    scale: tuple[_LevelView, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _RubricView:
-    """The fields of a rubric that a template sees; `inputs` are those that the item has."""
-
-    description: str
-    inputs: tuple[str, ...]
-    mode: str
-    criteria: tuple[_CriterionView, ...]
-
-
 @dataclass(frozen=True)
 class PromptBuilder:
     """A rubric with its template; builds prompts.
@@ -348,19 +319,16 @@ class PromptBuilder:
         if self.template.form == FORM:
             prompts = {criterion.name: self.prompt(criterion, inputs) for criterion in criteria}
             return _one_request(prompts, (self, (*criteria,)))
-        with_levels = [criterion.of_item(inputs) for criterion in criteria]
-        prompt = self.together.prompt(criteria[0], inputs, criteria[1:])
-        schemas = {criterion.name: reply_schema(criterion) for criterion in with_levels}
-        parts = tuple(
-            replace(
-                prompt, schema=schemas[one.name], criterion=one.name, level=one.level, codes=one.scale.codes,
-                texts=one.scale.texts, origin=(self, (*criteria,)),
-            )
-            for one in with_levels
-        )  # fmt: skip
-        schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
         origin = self, (*criteria,)
-        return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts, origin=origin)
+        prompt = self.together.prompt(criteria[0], inputs, criteria[1:])
+        parts = {
+            one.name: {
+                "schema": reply_schema(one), "level": one.level, "codes": one.scale.codes, "texts": one.scale.texts,
+                "origin": origin,
+            }
+            for one in (criterion.of_item(inputs) for criterion in criteria)
+        }  # fmt: skip
+        return replace(_with_parts(prompt, parts), criterion=", ".join(parts), origin=origin)
 
     def key_hashes(self, criteria: Sequence[Criterion]) -> dict[str, Any]:
         """The hashes of rubric and template in the key of a reply on these criteria; one alone has its own."""
@@ -395,15 +363,9 @@ class PromptBuilder:
         item_inputs = {name: value for name, value in inputs[0].items() if name != "requirement"}
         prompt = builder.prompt(criterion, item_inputs | {"requirements": [fields["requirement"] for fields in inputs]})
         answer = reply_schema(criterion)
-        numbered = {str(number): fields for number, fields in enumerate(inputs, start=1)}
-        schema = {
-            "type": "object", "properties": dict.fromkeys(numbered, answer), "required": [*numbered],
-            "additionalProperties": False,
-        }  # fmt: skip
-        parts = tuple(
-            replace(prompt, schema=answer, criterion=number, inputs=fields) for number, fields in numbered.items()
+        return _with_parts(
+            prompt, {str(number): {"schema": answer, "inputs": fields} for number, fields in enumerate(inputs, start=1)}
         )
-        return replace(prompt, schema=schema, together=parts)
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
@@ -461,18 +423,14 @@ class PromptBuilder:
         if prepared is None:
             self.template.check(self.shown_inputs)
             names = tuple(name for name in self.rubric.input_names if name in inputs)
-            shown = tuple(
-                _CriterionView(
-                    one.name, one.description.strip(), one.level, one.steps,
-                    tuple(map(_LevelView, one.scale.labels, one.scale.texts)),
-                )
+            shown = [
+                {"name": one.name, "description": one.description.strip(), "level": one.level, "steps": one.steps,
+                 "scale": [{"code": label, "text": text}
+                           for label, text in zip(one.scale.labels, one.scale.texts, strict=True)]}
                 for one in criteria
-            )  # fmt: skip
-            views: dict[str, Any] = {
-                "rubric": _RubricView(self.rubric.description.strip(), names, self.rubric.mode, shown),
-                "criterion": shown[0],
-            }
-            prepared = self._prepared[known_as] = views, {}
+            ]  # fmt: skip
+            about = {"description": self.rubric.description.strip(), "inputs": names, "mode": self.rubric.mode}
+            prepared = self._prepared[known_as] = {"rubric": about | {"criteria": shown}, "criterion": shown[0]}, {}
         views, known = prepared
 
         def fence(name: str) -> str:
@@ -500,6 +458,14 @@ class PromptBuilder:
             parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
         parts.append("End of the examples. Now the item to judge.")
         return "\n\n".join(parts)
+
+
+def _with_parts(prompt: Prompt, parts: Mapping[str, Mapping[str, Any]]) -> Prompt:
+    """A prompt whose reply is an object of several; by their names, what is not as in the prompt."""
+    schemas = {name: fields["schema"] for name, fields in parts.items()}
+    schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
+    together = tuple(replace(prompt, criterion=name, **fields) for name, fields in parts.items())
+    return replace(prompt, schema=schema, together=together)
 
 
 def _one_request(prompts: Mapping[str, Prompt], origin: tuple[Any, tuple[Any, ...]] | None) -> Prompt:
@@ -552,16 +518,14 @@ def fenced(name: str, value: Any, longest_result: int | None = None) -> str:
 
 
 def _marked(value: Any, mark: str, longest_result: int | None) -> str:
-    if value == []:
-        return ""
-    if isinstance(value, list):
-        if (messages := read_messages(value)) is not None:
-            headed = turns(messages, longest_result)
-            return "\n".join(f"--- {at} {heading} ({mark}) ---\n{text}" for at, heading, text in headed)
-        texts = [element if isinstance(element, str) else as_json(element) for element in value]
-        if any(map(is_unseen, value)):  # parts of a text, which is not sent
-            return content_text(value)
-        if len(texts) == 1:
-            return texts[0]
-        return "\n".join(f"--- {at} ({mark}) ---\n{text}" for at, text in enumerate(texts, 1))
-    return as_json(value)
+    if not isinstance(value, list):
+        return as_json(value)
+    if (messages := read_messages(value)) is not None:
+        headed = turns(messages, longest_result)
+        return "\n".join(f"--- {at} {heading} ({mark}) ---\n{text}" for at, heading, text in headed)
+    if any(map(is_unseen, value)):  # parts of a text, which is not sent
+        return content_text(value)
+    texts = [element if isinstance(element, str) else as_json(element) for element in value]
+    if len(texts) < 2:
+        return "".join(texts)
+    return "\n".join(f"--- {at} ({mark}) ---\n{text}" for at, text in enumerate(texts, 1))

@@ -79,8 +79,7 @@ def _size(value: Any) -> int:
         return 8 * len(value) + sum(map(_size, value))
     if isinstance(value, dict):
         return 8 * len(value) + sum(_size(name) + _size(field) for name, field in value.items())
-    fields = getattr(type(value), "__dataclass_fields__", ())  # the views of rubric and criterion
-    return sum(_size(getattr(value, name)) for name in fields) or 8
+    return 8
 
 
 def _charged(value: Any) -> Any:
@@ -148,9 +147,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     """No access to Python, no randomness, and no text of unlimited length."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        # fields of the views that a template gets; the sandbox's own way costs most of a prompt's time
-        known = attribute in getattr(type(obj), "__dataclass_fields__", ())
-        return getattr(obj, attribute) if known else super().getattr(obj, attribute)
+        # fields of rubric and criterion; the sandbox's own way costs most of a prompt's time
+        return obj[attribute] if type(obj) is dict and attribute in obj else super().getattr(obj, attribute)
 
 
 # Where templates are compiled: only the allowed filters and tests, no globals

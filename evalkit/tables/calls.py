@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import orjson
 import pandas as pd
 
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.tables.items import ItemsLike, as_items, canonical, is_missing
-from evalkit.tables.messages import messages_of
+from evalkit.tables.messages import arguments_of, messages_of
 
 CallLike = str | Mapping[str, Any] | Callable[[str, Any], bool]
 """A call: the name of a tool, ``{"name": …, "arguments": {…}}``, or a function of name and arguments."""
@@ -168,11 +167,7 @@ def _calls(messages: Any) -> Iterator[tuple[str, Any]]:
     """Name and arguments of the calls in messages in the one form; arguments that are no JSON stay a text."""
     for message in messages:
         for call in message.get("tool_calls", ()):
-            arguments = call["arguments"]
-            try:
-                yield call["name"], orjson.loads(arguments) if isinstance(arguments, str) else arguments
-            except orjson.JSONDecodeError:
-                yield call["name"], arguments
+            yield call["name"], arguments_of(call)[0]
 
 
 def _shown(calls: Sequence[CallLike]) -> str:

@@ -20,14 +20,14 @@ import pandas as pd
 
 from evalkit.core.files import BOM, check_writable, whole
 from evalkit.core.reply_keys import canonical_json
-from evalkit.errors import ConfigError, EvalkitError, InputError, MissingExtraError, advise_extra, listed
+from evalkit.errors import ConfigError, InputError, MissingExtraError, advise_extra, listed
 from evalkit.readers.finding import find
-from evalkit.readers.records import TRACES, Reader
+from evalkit.readers.records import TRACES, Reader, read_by
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, canonical, is_missing, refuse_columns
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.message_files import with_images
 from evalkit.tables.message_forms import with_fields
-from evalkit.tables.schemas import TABLES, check, empty, required_columns
+from evalkit.tables.schemas import TABLES, check, empty
 
 _SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
@@ -304,7 +304,7 @@ def load_items(
             return source
         return read_frame(source) if _is_file(source) else _load_hub(str(source), split=split, name=name)
 
-    rows = given() if reader is None else _read_by(reader, source, given)
+    rows = given() if reader is None else _items_by(reader, source, given)
     items = as_items(rows, item_id=item_id)
     if images is not None:
         if not isinstance(images, (str, Path)):
@@ -313,23 +313,14 @@ def load_items(
     return with_fields(items, show, ignore) if show or ignore else items
 
 
-def _read_by(reader: Reader, source: Any, given: Callable[[], Any]) -> list[Any]:
-    """The items that a reader makes of a source; an error of its own becomes one that names it."""
-    try:
-        is_own_file = reader.opens is not None and isinstance(source, (str, Path)) and Path(source).is_file()
-        opened = reader.opens(str(source)) if reader.opens is not None and is_own_file else None
-        rows = given() if opened is None else opened
-        rows = rows if isinstance(rows, list) else [*records(as_frame(rows))]
-        return [*reader.read([canonical(row) for row in rows])]
-    except InputError as problem:
-        raise InputError(f"reading the form {reader.name!r}: {problem}") from None
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
-        if isinstance(problem, EvalkitError):
-            raise
-        raise InputError(
-            f"reading the form {reader.name!r}: something is not as it documents it ({problem!r}); name the form of "
-            "these logs, or write their messages in OpenAI's form"
-        ) from problem
+def _items_by(reader: Reader, source: Any, given: Callable[[], Any]) -> Any:
+    """The items that a reader makes of a source."""
+    is_own_file = isinstance(source, (str, Path)) and Path(source).is_file()
+    opened = reader.opens(str(source)) if reader.opens is not None and is_own_file else None
+    rows = given() if opened is None else opened
+    rows = rows if isinstance(rows, list) else [*records(as_frame(rows))]
+    advice = "name the form of these logs, or write their messages in OpenAI's form"
+    return read_by(reader, [canonical(row) for row in rows], advice)
 
 
 def _is_file(source: str | Path) -> bool:
@@ -376,7 +367,7 @@ def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str
     """A table as `read_table` returns it, from a DataFrame of cells that was read from `source`."""
     if not len(frame.columns):
         return empty(name)
-    complete = (kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns))
+    complete = (kind for kind in (name, *others) if {*TABLES[kind]} <= set(frame.columns))
     name = next(complete, name)
     texts = [column for column in TABLES[name] if column in frame.columns and column != "explanation"]
     blank = {

@@ -66,10 +66,9 @@ def cut_files(text: str) -> Any:
         if match.start() > end:
             parts.append({"type": "text", "text": text[end : match.start()]})
         about = content.partition("|")[0] if match.re is _LANGFUSE else _size(media, content)
-        if main == "image" and match.re is _DATA:
-            parts.append(Image(Base64(text, *match.span(2)), about=about))
-        else:
-            parts.append({"type": _MEDIA.get(main, "file"), "unseen": about})
+        is_image = main == "image" and match.re is _DATA
+        mark = {"type": _MEDIA.get(main, "file"), "unseen": about}
+        parts.append(Image(Base64(text, *match.span(2)), about=about) if is_image else mark)
         end = match.end()
     if not parts:
         return text
@@ -163,15 +162,12 @@ def _kind_at(path: str) -> str | None:
 
 def marks_in(value: Any) -> Iterator[dict[str, str]]:
     """The marks of images and files in a value of `shown_value`, in order."""
-    if isinstance(value, dict):
-        if is_unseen(value):
-            yield value
-            return
-        value = [*value.values()]
-    if isinstance(value, list):
-        for element in value:
-            if isinstance(element, (dict, list)):
-                yield from marks_in(element)
+    if is_unseen(value):
+        yield value
+        return
+    for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(element, (dict, list)):
+            yield from marks_in(element)
 
 
 def unseen(value: Any) -> str | None:

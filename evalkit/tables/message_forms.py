@@ -25,7 +25,7 @@ Message = dict[str, Any]
 
 FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content", "shown")
 """The fields of a message that judges are shown, and `error` of a result."""
-_SPEAKERS = {"assistant", "ai", "model"}
+_SPEAKERS = {"assistant"}
 USERS = {"user", "human", "customer", "client", "prompter"}
 _OTHERS = {*USERS, "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")
@@ -70,39 +70,34 @@ def text_of_content(value: Any) -> Any:
     """
     if _is_message(value) and value.keys() == {"role", "content"}:
         value = value["content"]
-    if not isinstance(value, list) or not value:
-        return value
-    for part in value:
-        fields = {name for name in part if part[name] not in _EMPTY} if isinstance(part, Mapping) else set()
-        if fields - {"type", "text"} or not (isinstance(part, Mapping) and "type" in part) or text_of(part) is None:
-            return value
-    return "\n".join(str(text_of(part)) for part in value)
+    is_text = isinstance(value, list) and all(
+        isinstance(part, Mapping) and "type" in part and text_of(part) is not None and not _beside_text(part)
+        for part in value
+    )
+    return said(value) if value and is_text else value
 
 
 def is_plain(values: list[Any]) -> bool:
     """Whether a list holds only texts, or messages of a role and a text: most do, and are not looked at again."""
-    for one in values:
-        text: Any = one
-        if type(one) is dict:
-            role, text = one.get("role"), one.get("content")
-            if len(one) != 2 or type(role) is not str or role in _RESULT_ROLES:
-                return False
-        if type(text) is not str or not is_plain_text(text):
-            return False
-    return True
+    texts = (value.get("content") if _is_plain_message(value) else value for value in values)
+    return all(type(text) is str and is_plain_text(text) for text in texts)
+
+
+def _is_plain_message(value: Any) -> bool:
+    role = value.get("role") if type(value) is dict and len(value) == 2 else None
+    return type(role) is str and role not in _RESULT_ROLES
 
 
 def read_messages(values: Sequence[Any]) -> list[Message] | None:
     """Messages in the stated form; None if these are none."""
     values = [value for value in values if value is not None]
-    if not values or not all(map(_is_message, values)):
-        return None
-    known = (value["role"].lower() in _SPEAKERS | _OTHERS for value in values)
     # contents that are null are not in the mapping
-    if not all(is_known or _ACTS & value.keys() for is_known, value in zip(known, values, strict=True)):
-        return None
+    are_messages = all(
+        _is_message(value) and (value["role"].lower() in _SPEAKERS | _OTHERS or _ACTS & value.keys())
+        for value in values
+    )
     try:
-        return stated_messages(values)
+        return stated_messages(values) if values and are_messages else None
     except InputError:
         return None
 
@@ -204,13 +199,20 @@ def text_of(part: Any) -> str | None:
     """The text of a part; None if it is no text."""
     if isinstance(part, str):
         return part
-    if not isinstance(part, Mapping) or not isinstance(part.get("type", "text"), str):
+    kind = part.get("type", "text") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str) or kind not in _TEXTS:
         return None
-    if part.get("type", "text") not in _TEXTS:
-        return None
-    if "type" in part and len(part) == 1:  # its text is null
-        return ""
-    return part["text"] if isinstance(part.get("text"), str) else None
+    text = "" if part.keys() == {"type"} else part.get("text")  # of a text that is null only the type is there
+    return text if isinstance(text, str) else None
+
+
+def _filled(fields: Mapping[str, Any]) -> set[str]:
+    return {name for name, value in fields.items() if value not in _EMPTY}
+
+
+def _beside_text(part: Any) -> set[str]:
+    """The fields of a part that is shown as its text alone."""
+    return _filled(part) - {"type", "text"} if isinstance(part, Mapping) and text_of(part) is not None else set()
 
 
 def _brief(value: Any) -> str:
@@ -223,10 +225,9 @@ class _Reader:
 
     def __init__(self, unknown: set[str]) -> None:
         self._unknown = unknown
-        self._numbers: dict[str, str] = {}
-        self._names: dict[str, str] = {}
-        self._open: dict[str, str] = {}  # call without a result yet -> its name
-        self._without_id: dict[str, str] = {}  # call without an id -> its name
+        self._names: dict[str, str] = {}  # number of a call -> its name
+        self._numbers: dict[str, str] = {}  # id -> number of the newest call that has it
+        self._open: dict[str, bool] = {}  # number of a call without a result yet -> whether it has an id
         self._early: list[tuple[Message, str]] = []  # results whose call has not been read, with its id
 
     def read(self, message: Any) -> Message:
@@ -237,10 +238,11 @@ class _Reader:
         marks = self._marks_beside(message)
         if is_result({"role": role} | message):
             return self._result(message, [*marks, *(content if isinstance(content, list) and content else [content])])
-        calls = self._calls(message)
-        before = [*marks, *_thought(message), *([message["refusal"]] if message.get("refusal") else [])]
+        calls, thought = self._calls(message), message.get("reasoning_content")
+        thoughts = [{"type": "reasoning", "text": thought}] if isinstance(thought, str) and thought.strip() else []
+        before = [*marks, *thoughts, *([message["refusal"]] if message.get("refusal") else [])]
         parts = content if isinstance(content, list) else [content] if content != "" or not before else []
-        is_text = not (before or calls) and parts == (content or 0)
+        is_text = not (before or calls) and isinstance(content, list) and content != []
         is_text = is_text and all(text_of(part) is not None and shown_value(part) is part for part in parts)
         self._note_fields(parts)
         shown_parts = [piece for part in [*before, *parts] for piece in _parts(part)]
@@ -251,20 +253,17 @@ class _Reader:
         """Marks of the images and files in fields that are not shown; the names of the others are noted."""
         known = (*FIELDS, "error") if is_result({"role": "", **message}) else FIELDS
         further = {name: value for name, value in message.items() if name not in known and value not in _EMPTY}
-        if not _ACTS & message.keys():
-            for name, value in further.items():
-                if isinstance(value, list) and any(isinstance(element, Mapping) for element in value):
-                    raise InputError(f"got a message whose content stands in {name!r}")
+        lists = {name: value for name, value in further.items() if isinstance(value, list)}
+        contents = [name for name, value in lists.items() if any(isinstance(element, Mapping) for element in value)]
+        if contents and not _ACTS & message.keys():
+            raise InputError(f"got a message whose content stands in {contents[0]!r}")
         kinds = {name: _kind_in(value) for name, value in further.items()}
         self._unknown.update(name for name, kind in kinds.items() if kind is None)
         return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 
     def _note_fields(self, parts: list[Any]) -> None:
         """Note the fields of parts that are shown as their text alone."""
-        for part in parts:
-            if isinstance(part, Mapping) and text_of(part) is not None:
-                further = {name for name, value in part.items() if value not in _EMPTY} - {"type", "text"}
-                self._unknown.update(f"content.{name}" for name in further)
+        self._unknown.update(f"content.{name}" for part in parts for name in _beside_text(part))
 
     def _calls(self, message: Mapping[str, Any]) -> list[Message]:
         calls = message.get("tool_calls") or []
@@ -274,46 +273,41 @@ class _Reader:
 
     def _call(self, call: Any) -> Message:
         kind = call.get("type", "function") if isinstance(call, Mapping) else ""
-        inner = call.get(kind, call) if isinstance(kind, str) and kind else None
-        if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+        inner: Any = call.get(kind, call) if isinstance(kind, str) and kind else None
+        is_call = isinstance(inner, Mapping) and isinstance(inner.get("name"), str)
+        if not is_call or (not {"arguments", "input"} & inner.keys() and inner.keys() - _CALL_FIELDS):
             raise InputError(f"got the call {_brief(call)}")
         arguments: Any = inner.get("arguments", {"input": inner["input"]} if "input" in inner else {})
-        if "arguments" not in inner and "input" not in inner and inner.keys() - _CALL_FIELDS:
-            raise InputError(f"got the call {_brief(call)}")
-        further = {name for level in (call, inner) for name in level if level[name] not in _EMPTY}
-        self._unknown.update(f"tool_calls.{name}" for name in further - _CALL_FIELDS - {"input"})
-        number = str(len(self._names) + 1)
-        self._names[number] = self._open[number] = name = _clean(inner["name"])
-        if (key := _id(call.get("id"))) is None:
-            self._without_id[number] = name
-        else:
+        self._unknown.update(
+            f"tool_calls.{name}" for name in (_filled(call) | _filled(inner)) - _CALL_FIELDS - {"input"}
+        )
+        number, key = str(len(self._names) + 1), _id(call.get("id"))
+        self._names[number], self._open[number] = _clean(inner["name"]), key is not None
+        if key is not None:
             self._numbers[key] = number
-        result: Message = {"id": number, "name": name, "arguments": shown_value(arguments)}
+        result: Message = {"id": number, "name": self._names[number], "arguments": shown_value(arguments)}
         return result | ({"error": _clean(call["error"])} if isinstance(call.get("error"), str) else {})
 
     def _result(self, message: Mapping[str, Any], content: list[Any]) -> Message:
-        key, name = _id(message.get("tool_call_id")), message.get("name")
+        key, name, error = _id(message.get("tool_call_id")), message.get("name"), message.get("error")
         number = None if key is None else self._numbers.get(key, key)
         is_early = key is not None and key not in self._numbers
         if key is None or is_early:  # it answers the first open call of its name
-            waiting = self._open if key is None else self._without_id
-            match = next((number for number, called in waiting.items() if called == name), None)
+            waiting = [number for number, has_id in self._open.items() if key is None or not has_id]
+            match = next((number for number in waiting if self._names[number] == name), None)
             number, is_early = match or number, is_early and match is None
+        self._open.pop(str(number), None)
         self._note_fields(content)
+        text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+        fields = {
+            "tool_call_id": number,
+            "name": _clean(name) if isinstance(name, str) and name != self._names.get(str(number)) else None,
+            "error": error and (error is True or _clean(text)),
+            "tool_calls": self._calls(message),
+        }
         parts = [piece for part in content for piece in _parts(part, is_result=True)]
-        role = message["role"]
-        result: Message = {"role": "tool" if role == "function" else role, "content": _content(parts)}
-        if number is not None:
-            result["tool_call_id"] = number
-            self._open.pop(number, None)
-            self._without_id.pop(number, None)
-        if isinstance(name, str) and name and name != self._names.get(str(number)):
-            result["name"] = _clean(name)
-        if error := message.get("error"):
-            text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-            result["error"] = error is True or _clean(text)
-        if calls := self._calls(message):
-            result["tool_calls"] = calls
+        role = "tool" if message["role"] == "function" else message["role"]
+        result = {"role": role, "content": _content(parts)} | {name: value for name, value in fields.items() if value}
         if is_early:
             self._early.append((result, str(key)))
         result |= _shown_beside(message, "shown")
@@ -334,11 +328,6 @@ def _kind_in(value: Any) -> str | None:
         return next((kind for element in value if (kind := _kind_in(element))), None)
     part = file_part(value, in_message=True) if isinstance(value, Mapping) else None
     return unseen(shown_value(value)) if part is None else str(part["type"])
-
-
-def _thought(message: Mapping[str, Any]) -> list[Any]:
-    thought = message.get("reasoning_content")
-    return [{"type": "reasoning", "text": thought}] if isinstance(thought, str) and thought.strip() else []
 
 
 def _shown_beside(message: Mapping[str, Any], *names: str) -> Message:

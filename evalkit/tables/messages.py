@@ -153,11 +153,9 @@ def split(
     at, is_there = _place_of_answer(messages, answer)
     asked = max((n for n, one in enumerate(messages[:at]) if is_question(one)), default=-1)
     end = next((n for n in range(at + is_there, len(messages)) if is_question(messages[n])), len(messages))
-    shown: Any = answer
-    if answer is None and forms.speakers(messages):
-        shown = _told(messages[at]) if is_there else ""
-    elif is_there and words(messages[at]["content"]) == words(answer):
-        shown = _told(messages[at])
+    is_whole = is_there and (answer is None or words(messages[at]["content"]) == words(answer))
+    unsaid = "" if answer is None and forms.speakers(messages) else answer
+    shown = _told(messages[at]) if is_whole else unsaid
     before, turn = list(messages[: asked + 1]), list(messages[asked + 1 : end])
     place = at - asked - 1
     if "answer" not in wanted:
@@ -174,7 +172,7 @@ def split(
         ]
         after = [*([calls] if calls["tool_calls"] else []), *later]
         earlier = turn[:place]
-        if answer is not None and words(mine["content"]) != words(answer):  # the rest of it stands amid calls
+        if not is_whole:  # the rest of it stands amid calls
             earlier = [one if one["role"] != mine["role"] or is_result(one) else _without_words(one) for one in earlier]
         turn = earlier + ([ANSWER, *after] if after else [])
     if before and asked >= 0 and "question" in wanted:
@@ -285,14 +283,13 @@ def turns(messages: Sequence[Message], longest: int | None = None) -> Iterator[t
         yield from ((at, " ".join(heading.split()), text) for heading, text in blocks)
 
 
-def _cut(heading: str, text: str, longest: int) -> Iterator[tuple[str, str]]:
+def _cut(heading: str, text: str, longest: int) -> list[tuple[str, str]]:
     """A text with its heading; of one that is too long the two ends, and in a heading, not in a text, what was cut."""
     if len(text) <= longest:
-        yield heading, text
-        return
+        return [(heading, text)]
     end = longest // 2
-    yield heading, text[: longest - end]
-    yield f"{heading}, after {len(text) - longest} characters that are left out", text[len(text) - end :]
+    further_heading = f"{heading}, after {len(text) - longest} characters that are left out"
+    return [(heading, text[: longest - end]), (further_heading, text[len(text) - end :])]
 
 
 def cut_chars(inputs: Iterable[Any], longest: int) -> int:
@@ -348,13 +345,18 @@ def content_text(parts: Iterable[Any]) -> str:
 def _called(call: Mapping[str, Any]) -> str:
     """The arguments of a call, and what was wrong with them."""
     arguments = call.get("arguments")
-    text, error = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode(), call.get("error")
-    if isinstance(arguments, str) and arguments and not error:
-        try:
-            orjson.loads(arguments)
-        except orjson.JSONDecodeError:
-            error = "invalid JSON"
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    error = call.get("error") or arguments_of(call)[1]
     return f"{text}\n(error: {error})" if error else text
+
+
+def arguments_of(call: Mapping[str, Any]) -> tuple[Any, str]:
+    """The arguments of a call, read if they are JSON; and what is wrong with them, if they are another text."""
+    arguments = call.get("arguments")
+    try:
+        return (orjson.loads(arguments) if isinstance(arguments, str) else arguments), ""
+    except orjson.JSONDecodeError:
+        return arguments, "invalid JSON" if arguments else ""
 
 
 def as_json(value: Any) -> str:
@@ -363,7 +365,13 @@ def as_json(value: Any) -> str:
 
 
 def _shown(value: Any, name: str) -> Any:
-    return (conversation_value if name in CONVERSATIONS else shown_value)(canonical(value))
+    """A value of an item in the form that is shown; as text if it is a number, or no input can have it."""
+    if is_missing(value) or isinstance(value, (bool, int, float)):
+        return "" if is_missing(value) else str(value)
+    try:
+        return (conversation_value if name in CONVERSATIONS else shown_value)(canonical(value))
+    except InputError:
+        return str(value)
 
 
 def value_turns(value: Any, name: str = "") -> list[tuple[int, str, str]]:
@@ -379,16 +387,10 @@ def value_turns(value: Any, name: str = "") -> list[tuple[int, str, str]]:
     >>> value_turns("User: Is it on?\nAssistant: Yes.\nIt is."), value_turns("Note: it is on.")
     ([(1, 'User', 'Is it on?'), (2, 'Assistant', 'Yes.\nIt is.')], [])
     """
-    if is_missing(value) or isinstance(value, (bool, int, float)):
-        return []
-    try:
-        shown = _shown(value, name)
-    except InputError:
-        return []
+    shown = _shown(value, name)
     if isinstance(shown, list):
-        messages = forms.read_messages(shown)
-        return [] if messages is None else [*turns(messages)]
-    starts = list(_SPEAKER_LINE.finditer(shown)) if isinstance(shown, str) else []
+        return [*turns(forms.read_messages(shown) or [])]
+    starts = [*_SPEAKER_LINE.finditer(shown)] if isinstance(shown, str) else []
     if len(starts) < 2 or shown[: starts[0].start()].strip():
         return []
     ends = [start.start() for start in starts[1:]] + [len(shown)]
@@ -401,18 +403,14 @@ def value_text(value: Any, name: str = "") -> str:
 
     `name` is the input of the rubric that has the value.
     """
-    if is_missing(value) or isinstance(value, (bool, int, float)):
-        return "" if is_missing(value) else str(value)
-    try:
-        shown = _shown(value, name)
-    except InputError:
-        return str(value)
-    if isinstance(shown, list):
-        if (messages := forms.read_messages(shown)) is not None:
-            return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
-        return content_text(shown) if any(map(is_unseen, shown)) else "\n\n".join(map(value_text, shown))
-    if is_unseen(shown):
-        return content_text([shown])
+    shown = _shown(value, name)
+    messages = forms.read_messages(shown) if isinstance(shown, list) else None
+    if messages is not None:
+        return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
+    if isinstance(shown, list) and not any(map(is_unseen, shown)):
+        return "\n\n".join(map(value_text, shown))
+    if isinstance(shown, list) or is_unseen(shown):
+        return content_text(shown if isinstance(shown, list) else [shown])
     return orjson.dumps(shown).decode() if isinstance(shown, dict) else str(shown)
 
 

@@ -82,21 +82,11 @@ _OF_SOME = (
 _MORE_COLUMNS = {"judgments": _OF_SOME, "votes": _OF_SCORES, "scores": _OF_SCORES, "rubric_scores": _OF_SCORES}
 _BITS_OF_A_FRACTION = 16  # means of 512 samples have such numbers
 _MAY_BE_EMPTY = ("item_id", "explanation")  # an empty text is itself there, and no missing value
-_LATER = {  # tables saved before lack them
-    "votes": {"tied_labels", "first_rate"},
-    "scores": {"tied_labels"},
-    "rubric_scores": {*_MEASURE, "options"},
-}
 
 
 def columns_of(name: str) -> list[str]:
     """The columns of a table, in order."""
     return list(TABLES[name])
-
-
-def required_columns(name: str) -> list[str]:
-    """The columns that every table of this name has, also one saved by an older version."""
-    return [column for column in TABLES[name] if column not in _LATER.get(name, ())]
 
 
 def categorical(values: Iterable[Any]) -> pd.Categorical:
@@ -282,7 +272,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
     if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:
         raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
-    missing = [column for column in (required_columns(name) if need is None else need) if column not in frame.columns]
+    missing = [column for column in (kinds if need is None else need) if column not in frame.columns]
     if missing:
         raise InputError(
             f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)}){hint}"

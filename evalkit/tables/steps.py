@@ -12,6 +12,8 @@ from evalkit.tables.items import ItemsLike, as_frame, as_items
 from evalkit.tables.message_forms import Message, is_other, is_result, stated_messages, warn_of
 from evalkit.tables.messages import ANSWER, QUESTION, list_of
 
+NO_STEP = "none"
+"""The label of a trajectory without a failed step."""
 _MOST = 2_000_000  # messages of all histories together: some gigabytes
 
 
@@ -107,7 +109,16 @@ def step_numbers(messages: Any) -> Sequence[int]:
     return [number for number, message in enumerate(messages, 1) if _is_step(message)]
 
 
+def refuse_other_step(item: str, label: str, numbers: Sequence[int]) -> None:
+    """InputError unless a label is one of an item's steps, or none."""
+    steps = [str(number) for number in numbers]
+    if label not in (*steps, NO_STEP):
+        raise InputError(
+            f"item {item!r}: the label {label!r} is none of its steps; allowed: {listed(steps, most=8)} (numbers of "
+            f"messages, from 1) and {NO_STEP!r}"
+        )
+
+
 def _is_step(message: Message) -> bool:
-    if is_result(message) or message in (QUESTION, ANSWER):
-        return False
-    return "name" in message or not is_other(message["role"])
+    is_of_agent = "name" in message or not is_other(message["role"])
+    return is_of_agent and not is_result(message) and message not in (QUESTION, ANSWER)

@@ -14,6 +14,7 @@ import orjson
 import pandas as pd
 import pytest
 from commandline import ITEMS, LABELS, ROOT, write_lines
+from pictures import png, url_of
 from servers import judge_server
 
 import evalkit as ek
@@ -86,6 +87,20 @@ def one_line(err: str) -> str:
 
 
 # -- the whole way
+
+
+def test_images_are_read_from_a_file_or_refused_by_name(run, tmp_path: Path) -> None:
+    scale = "criteria: [{name: red, scale: {0: 'No.', 1: 'Yes.'}}]"
+    (tmp_path / "picture.yaml").write_text(f"id: picture\nversion: v1\ninputs: [image]\n{scale}\n")
+    write_lines(tmp_path / "shots.jsonl", [{"item_id": "a", "image": "shots/a.png"}])
+    code, _, err = run("judge", "shots.jsonl", "--rubric", "picture.yaml", "--judge", "fake:strict")
+    assert code != 0
+    assert "input 'image': got 'shots/a.png'; expected an image" in err
+    write_lines(tmp_path / "shots.jsonl", [{"item_id": "a", "image": url_of(png())}])
+    command = ("judge", "shots.jsonl", "--rubric", "picture.yaml", "--judge", "fake:strict", "-o", "judged.jsonl")
+    code, _, err = run(*command)
+    assert "no judge is shown images" in err
+    assert tables.read_table(tmp_path / "judged.jsonl", "judgments")["error"].unique().tolist() == ["unseen_image"]
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])

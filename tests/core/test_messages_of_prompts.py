@@ -1,4 +1,4 @@
-"""A prompt's messages, as clients take them and as earlier evalkits pickled them."""
+"""A prompt's messages, as clients take them."""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pictures import png, url_of
 
 import evalkit as ek
-from evalkit.errors import RubricError
+from evalkit.errors import EvalkitWarning, InputError, RubricError
 
 pytest.importorskip("lighteval")
 
@@ -31,6 +32,23 @@ def conversation(query: str, given: Any) -> list[tuple[str, str]]:
     doc = Doc(task_name="t|0", query=query, choices=[""], gold_index=0, specific={"conversation": given})
     (made,) = items_of([doc], [ModelResponse(text=["A"])], WHOLE, {})["conversation"]
     return [(one["role"], one["content"]) for one in made]
+
+
+def test_images_of_a_document_are_named_or_refused() -> None:
+    rubric = ek.Rubric(id="p", inputs=["image", "answer"], criteria=[{"name": "c", "scale": SCALE}])
+    doc = Doc(task_name="t|0", query="Red?", choices=[""], gold_index=0, specific={"shot": url_of(png())})
+    answers = [ModelResponse(text=["Yes."])]
+    for fields in ({"image": "shot"}, {"image": lambda doc: png()}):
+        items = items_of([doc], answers, rubric, fields)
+        with pytest.warns(EvalkitWarning, match="no judge is shown images"):
+            assert ek.judge(items, rubric, "fake:strict", samples=1, progress=False)["error"].tolist() == [
+                "unseen_image"
+            ]
+    with pytest.raises(InputError, match=r"rubric 'p' needs 'image'; put it into doc.specific"):
+        items_of([doc], answers, rubric, {})
+    named = items_of([doc], answers, rubric, {"image": lambda doc: "shots/a.png"})
+    with pytest.raises(InputError, match=r"got 'shots/a.png'; expected an image"):
+        ek.judge(named, rubric, "fake:strict", progress=False)
 
 
 def test_a_query_is_left_out_only_if_it_is_there() -> None:

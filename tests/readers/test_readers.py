@@ -247,7 +247,7 @@ def test_labels_are_read_by_a_reader_of_another_package(items: pd.DataFrame, cap
 def test_a_reader_that_fails_or_is_none_is_named(items: pd.DataFrame) -> None:
     for cell in ({"tests": []}, [3], {"graders": 4}):  # KeyError, TypeError, TypeError in the reader
         with pytest.raises(
-            InputError, match=r"item '1': the reader 'graders' cannot read these criteria \((Key|Type)Error"
+            InputError, match=r"item '1': reading the form 'graders': something is not as .* \((Key|Type)Error"
         ):
             ek.explode_criteria([{"item_id": 1, "tests": cell}], "tests", fields="graders")
     with pytest.raises(ConfigError, match=r"column 'tests' cannot be 'criteria' \(its criteria are a mapping.*fields="):

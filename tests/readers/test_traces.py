@@ -112,7 +112,7 @@ FOREIGN: list[tuple[Any, str]] = [
     ([{"type": "session_meta", "payload": {"id": "s"}}], "a session of Codex: use"),
     ([USER | {"source": "input"}, {"role": "assistant", "tool_calls": [{"function": "f"}]}], "Inspect: use"),
     ([{"from": "human", "value": "Q"}], "ShareGPT: use"),
-    ([{"type": "human", "content": "Q"}], "LangChain: use .*convert_to_openai_messages"),
+    ([{"type": "human", "content": "Q"}], r"LangChain: use .*turn\['type'\]"),
     ([{"role": "user", "parts": [{"text": "Q"}]}], "Gemini or the AI SDK: use"),
     ({"messages": [USER, SAID], "reward": 0}, r"an object around its messages: use log\['messages'\]"),
     ({"info": {"assessments": ["GOOD"]}, "data": {"spans": [{"attributes": {"mlflow.spanInputs": "{}"}}]}}, "MLflow"),

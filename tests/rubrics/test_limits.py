@@ -1,5 +1,7 @@
 """Limits of a rubric: tools' results alone are cut, the prompt says where, and nothing else changes."""
 
+import gzip
+import json
 import re
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.errors import RubricError
 from evalkit.rubrics import build_prompt
+from evalkit.tables.items import canonical
 from evalkit.tables.messages import cut_chars
 
 SCALE = {"name": "done", "scale": {0: "no", 1: "yes"}}
@@ -26,7 +29,12 @@ def log_with(result):
 
 def shown(rubric, messages):
     """What stands in the fence of the messages, the mark left out."""
-    text = build_prompt(rubric, {"messages": messages}, "done").messages[-1].content
+    return shown_as(rubric, {"messages": messages})
+
+
+def shown_as(rubric, item):
+    """The same for an item with further inputs."""
+    text = build_prompt(rubric, item).messages[-1].content
     mark, inside = re.search(r"<messages-(\w+)>\n(.*)\n</messages-\1>", text, re.DOTALL).groups()
     return inside.replace(f" ({mark})", "")
 
@@ -88,3 +96,33 @@ def test_judgments_count_what_was_cut():
     limited = ek.judge(items, PLAIN.edit(limits={"tool_result": 20}), "fake:strict", samples=2)
     assert limited["cut_chars"].tolist() == [30, 30, 0, 0]
     assert "cut_chars" not in ek.judge(items, PLAIN, "fake:strict", samples=1)
+
+
+@pytest.mark.parametrize("role", ["as it is", "tool"])
+@pytest.mark.parametrize("limit", [1000, 4000, 16_000])
+def test_the_labelled_step_of_a_published_log_is_whole_or_its_cut_is_counted(published_data, limit, role):
+    path = published_data / "item_criteria" / "who_and_when.jsonl.gz"
+    if not path.exists():
+        pytest.skip("the logs of Who&When are not there")
+    with gzip.open(path, "rt") as lines:
+        logs = [json.loads(line) for line in lines]
+    rubric = ek.load_rubric("first_failure").edit(limits={"tool_result": limit})
+    n_cut_logs = 0
+    for log in logs:
+        step, messages = int(log["label_step"]), canonical(log["messages"])
+        if role == "tool":  # what every other message says is then a tool's result
+            messages = [
+                message if number == step else {"role": "tool", "content": message["content"]}
+                for number, message in enumerate(messages)
+            ]
+        inside = shown_as(rubric, {"task": log["question"], "messages": messages})
+        parts = re.split(rf"^--- {step + 1} .* ---$|^--- {step + 2} .* ---$", inside, flags=re.MULTILINE)
+        assert messages[step]["content"] in parts[1]
+        lost = sum(max(0, len(message["content"]) - limit) for message in messages if message["role"] == "tool")
+        assert cut_chars([messages], limit) == lost == sum(map(int, re.findall(r"after (\d+) characters that", inside)))
+        n_cut_logs += lost > 0
+        if role == "tool":  # and the step itself, were it a result
+            own = [*messages[:step], {"role": "tool", "content": messages[step]["content"]}, *messages[step + 1 :]]
+            assert cut_chars([own], limit) - lost == max(0, len(messages[step]["content"]) - limit)
+    assert len(logs) == 36
+    assert (n_cut_logs > 0) == (role == "tool" and limit == 1000)  # of these logs no message has 4,000

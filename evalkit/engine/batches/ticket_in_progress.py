@@ -20,7 +20,7 @@ import orjson
 
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.prompts_and_replies import TOO_LONG, Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.batches.batch_request_files import keys_in
@@ -352,6 +352,7 @@ class OpenTicket:
         )  # fmt: skip
 
     def _end(self, at: int, results: BatchResults, *, problem: str = "", **changes: Any) -> None:
+        results.add_too_long()
         results.store_rows()
         results.learn_refusals()
         self.note(
@@ -469,19 +470,32 @@ class BatchResults:
             self._failed.setdefault(int(number), answer)
             return False
         self._answered.add(int(number))
-        call, input_hash, order, samples, *_ = self._requests[int(number)]
+        n_samples = self._add_rows(int(number), answer)
+        for reply in answer[:n_samples]:
+            self._count(reply)
+        if n_samples > 1:
+            self._learn("n_supported", len(answer) >= n_samples)
+        return len(self._rows) >= _REPLIES_PER_WRITE
+
+    def _add_rows(self, number: int, replies: Sequence[Reply]) -> int:
+        """Have `store_rows` store the replies of a request; how many it asked for."""
+        call, input_hash, order, samples, *_ = self._requests[number]
         parts, sent = self._calls[call]
-        for sample, reply in zip(samples, answer, strict=False):
+        for sample, reply in zip(samples, replies, strict=False):
             self._rows.append(
                 (
                     replace(parts, input_hash=input_hash, order=order).of_sample(sample),
                     replace(reply, source="batch", sent=sent),
                 )
             )
-            self._count(reply)
-        if len(samples) > 1:
-            self._learn("n_supported", len(answer) >= len(samples))
-        return len(self._rows) >= _REPLIES_PER_WRITE
+        return len(samples)
+
+    def add_too_long(self) -> None:
+        """Have the refusals of too long prompts stored: another run would be refused as well."""
+        for number, problem in self._failures():
+            if problem.kind == "too_long":
+                reply = Reply(None, TOO_LONG, cost_usd=0.0, created=time.time())
+                self._add_rows(number, [reply] * len(self._requests[number][3]))
 
     def resume(self, keys: Sequence[bytes]) -> None:
         """Count as answered what earlier results brought; `keys` are those of all samples, in the order of requests."""

@@ -512,6 +512,16 @@ def _check_images(
             f"{listed([ids[number] for number in skipped])}); judges cannot be shown it, so no judge is asked, and the "
             f"item is unscored. Item {ids[first]!r}: {_why_unseen(to_send[first])}"
         )
+    detailed = [
+        ids[number]
+        for number in sorted(with_images)
+        if any(isinstance(mark, Image) and mark.detail not in (None, "auto") for mark in to_send[number])
+    ]
+    if detailed and any(judge.provider == "anthropic" and judge.sees_images for judge in spec.judges):
+        raise InputError(
+            f"item {listed(detailed)} names the detail of an image, which Anthropic does not know; take `detail` out "
+            "of the image parts, or use judges of openai or decisions"
+        )
     if with_images and (blind := [judge.name for judge in spec.judges if not judge.sees_images]):
         names = listed([ids[number] for number in sorted(with_images)])
         remarks.append(

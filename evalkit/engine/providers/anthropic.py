@@ -114,7 +114,7 @@ def native_body(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _native_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message with its images as Anthropic takes them: it knows no detail."""
+    """A message with its images as Anthropic takes them: it knows no detail, and items that name one are refused."""
     content = message["content"]
     return message if isinstance(content, str) else {**message, "content": list(map(_native_part, content))}
 

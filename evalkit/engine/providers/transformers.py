@@ -131,6 +131,7 @@ class TransformersModel:
                         ProviderError(
                             "too_long",
                             f"the prompt has {len(tokens)} tokens; the model takes fewer than {self._longest}",
+                            status=413,  # as of a server: it is refused in any other run, too, and stored
                         ),
                     )
                 )

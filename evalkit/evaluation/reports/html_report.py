@@ -191,24 +191,26 @@ def _templates(evaluation: Evaluation) -> dict[str, Template]:
 
 
 def _call(evaluation: Evaluation) -> str:
-    rubric = evaluation.rubric
-    settings = [] if evaluation.labels is None else ["labels=labels"]
-    settings += [f"{name}={value!r}" for name, value in evaluation.rules.to_dict().items() if value is not None]
-    if evaluation.inputs:
-        settings.append(f"inputs={dict(evaluation.inputs)!r}")
-    if evaluation.spec is not None and evaluation.spec.on_missing != "raise":
-        settings.append(f"on_missing={evaluation.spec.on_missing!r}")
+    rubric, spec = evaluation.rubric, evaluation.spec
+    rules = {name: value for name, value in evaluation.rules.to_dict().items() if value is not None}
+    settings = [
+        *["labels=labels"] * (evaluation.labels is not None),
+        *(f"{name}={value!r}" for name, value in rules.items()),
+        *[f"inputs={dict(evaluation.inputs)!r}"] * bool(evaluation.inputs),
+    ]
     edited = "  # the rubric was edited after this version: its text is below\n" if rubric.edited else ""
     name = repr(f"{rubric.id}@{rubric.version}")
-    if (spec := evaluation.spec) is None:
+    if spec is None:
         return f"{edited}ek.Evaluation.of(judgments, items, rubric={name}, {', '.join(settings)})"
     asked = zip(spec.judges, spec.prompt_builders, strict=True)
     common = {builder.template.label for judge, builder in asked if not judge.template} - {rubric.template}
-    settings = [f"template={label!r}" for label in common] + settings
-    if "item_id" in spec.settings:
-        settings.append(f"item_id={spec.settings['item_id']!r}")
-    if spec.criteria_per_call != 1:
-        settings.insert(0, f"criteria_per_call={spec.criteria_per_call!r}")
+    settings = [
+        *[f"criteria_per_call={spec.criteria_per_call!r}"] * (spec.criteria_per_call != 1),
+        *(f"template={label!r}" for label in common),
+        *settings,
+        *[f"on_missing={spec.on_missing!r}"] * (spec.on_missing != "raise"),
+        *[f"item_id={spec.settings.get('item_id')!r}"] * ("item_id" in spec.settings),
+    ]
     judges = ", ".join(map(_judge_call, spec.judges))
     return f"{edited}ek.evaluate(items, {name}, [{judges}], samples={evaluation.samples}, {', '.join(settings)})"
 

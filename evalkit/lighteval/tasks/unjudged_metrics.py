@@ -334,21 +334,19 @@ def _credit(expected: Call, given: Call) -> float:
         return 0.0
     names = {*expected.arguments, *given.arguments}
     shared = [name for name in expected.arguments if name in given.arguments]
-    equal = sum(_is_equal(expected.arguments[name], given.arguments[name]) for name in shared)
+    equal = sum(_plain(expected.arguments[name]) == _plain(given.arguments[name]) for name in shared)
     return 0.5 + 0.5 * (equal / len(names) if names else 1.0)
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    """Whether values are equal: strings without case and outer blanks, numbers by value; a boolean is not a number."""
-    if isinstance(one, str) and isinstance(other, str):
-        return one.strip().casefold() == other.strip().casefold()
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_is_equal(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_equal, one, other))
-    return bool(one == other)
+def _plain(value: Any) -> Any:
+    """A value in which strings have no case and no outer blanks; numbers are equal by value, and a boolean is none."""
+    if isinstance(value, str):
+        return value.strip().casefold()
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [*map(_plain, value)]
+    return (bool, value) if isinstance(value, bool) else value
 
 
 def check_calls(answer: str, doc: Any) -> tuple[Mapping[str, float], str]:

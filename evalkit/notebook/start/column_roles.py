@@ -190,15 +190,15 @@ def id_without_use(columns: Iterable[Column]) -> str:
     column = next((one for one in columns if one.name == "item_id"), None)
     if column is None:
         return ""
-    counts = Counter(column.texts)
-    again = [text for text, n in counts.items() if n > 1]
+    again = [text for text, n in Counter(column.texts).items() if n > 1]
     gaps = column.n_missing + column.n_empty
-    reasons = [
-        f"{counted(len(again), 'value is', 'values are')} in several rows (first: {first!r})" for first in again[:1]
-    ]
-    reasons += [f"{counted(gaps, 'row has', 'rows have')} none"] if gaps else []
-    reasons += ["its values are too long"] if not reasons and not column.is_short else []
-    return f"{column.name!r} is not used as id: {' and '.join(reasons)}" if reasons else ""
+    reasons: dict[str, object] = {
+        f"{counted(len(again), 'value is', 'values are')} in several rows (first: {next(iter(again), '')!r})": again,
+        f"{counted(gaps, 'row has', 'rows have')} none": gaps,
+        "its values are too long": not (again or gaps or column.is_short),
+    }
+    why = " and ".join(reason for reason, holds in reasons.items() if holds)
+    return f"{column.name!r} is not used as id: {why}" if why else ""
 
 
 def suggest_rubric(columns: Mapping[str, Column]) -> Rubric:

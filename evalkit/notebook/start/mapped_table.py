@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -113,11 +113,10 @@ def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rub
     once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages", "criteria")]
     problems = [f"two columns are used as {role}: {listed(several)}" for role, several in once if len(several) > 1]
     made = [*(CHAT_INPUTS if roles.columns("messages") else ()), *["requirement"] * bool(roles.columns("criteria"))]
-    for name in rubric.input_names:
-        source = "criteria" if name == "requirement" else "messages"
-        several = [*roles.columns(source)[: name in made], *roles.columns(f"input: {name}")]
-        if len(several) > 1:
-            problems.append(f"two columns give the input {name!r}: {listed(several)}")
+    sources = {name: "criteria" if name == "requirement" else "messages" for name in rubric.input_names}
+    giving = {name: [*roles.columns(source)[: name in made], *roles.columns(f"input: {name}")]
+              for name, source in sources.items()}  # fmt: skip
+    problems += [f"two columns give the input {name!r}: {listed(given)}" for name, given in giving.items() if given[1:]]
     if lacking := roles.lacking(rubric):
         texts = input_candidates(columns, roles)
         lists = [column.name for column in texts if "requirement" in lacking and column.holds_criteria]
@@ -154,34 +153,29 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
     return problems
 
 
-def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, index: pd.Index) -> Iterator[str]:
+def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, index: pd.Index) -> list[str]:
     """What the person should know of ids (the `index` without a column), groups and labels."""
     unused = [one for name, one in columns.items() if not roles.roles[name]]
-    if roles.column("id") is None:
-        ids = [column.name for column in id_candidates(unused, rubric)]
-        several = f"several columns may be the id: {listed(ids)}. Use one of them as 'id'" if len(ids) > 1 else ""
-        why = id_without_use(unused) or several
-        numbers = "row number is the id: keep the order of the rows" if isinstance(index, pd.RangeIndex) else ""
-        fact = f"no column is used as id, so the {numbers or 'index of the table is the id'}"
-        yield f"{why}; {fact}" if why else fact
-    groups = [] if roles.column("group") else group_candidates(unused)
-    if groups:
-        names = listed([column.name for column in groups])
-        which = f"these columns may say which items belong together: {names}. Use one of them as 'group'"
-        yield f"{which}; without a group, intervals treat all items as independent"
-    yield from _labels_to_choose(unused, roles, rubric)
-
-
-def _labels_to_choose(unused: Sequence[Column], roles: ColumnRoles, rubric: Rubric) -> Iterator[str]:
-    """Which of these columns may hold people's labels: those on the scale of a criterion that has none."""
+    ids = [column.name for column in id_candidates(unused, rubric)]
+    several = f"several columns may be the id: {listed(ids)}. Use one of them as 'id'" if len(ids) > 1 else ""
+    why = id_without_use(unused) or several
+    numbers = "row number is the id: keep the order of the rows" if isinstance(index, pd.RangeIndex) else ""
+    fact = f"no column is used as id, so the {numbers or 'index of the table is the id'}"
+    groups = [] if roles.column("group") else [column.name for column in group_candidates(unused)]
     fitting: dict[str, list[str]] = {
         criterion: [column.name for column in unused if is_label_of(column, rubric, criterion)]
         for criterion in rubric.names
         if criterion not in roles.labels
     }
-    for criterion, names in fitting.items():
-        if names:
-            yield f"people's labels may be in {listed(names)}: use those that hold them as 'label: {criterion}'"
     few = [column.name for column in label_candidates(unused)]
-    if few and not roles.labels and not any(fitting.values()) and not roles.columns("criteria"):
-        yield f"{listed(few)}: a few values, not on the scale of this rubric; if they are labels, 'new' fits them"
+    is_labelled = roles.labels or any(fitting.values()) or roles.columns("criteria")
+    remarks: dict[str, object] = {
+        f"{why}; {fact}" if why else fact: roles.column("id") is None,
+        f"these columns may say which items belong together: {listed(groups)}. Use one of them as 'group'; without a "
+        "group, intervals treat all items as independent": groups,
+        **{f"people's labels may be in {listed(names)}: use those that hold them as 'label: {criterion}'": names
+           for criterion, names in fitting.items()},
+        f"{listed(few)}: a few values, not on the scale of this rubric; if they are labels, 'new' fits them":
+            few and not is_labelled,
+    }  # fmt: skip
+    return [remark for remark, holds in remarks.items() if holds]

@@ -388,28 +388,30 @@ class StartCard(NotebookWidget):
         return prompts
 
     def _remarks(self) -> list[str]:
-        notes = list(role_remarks(self._columns, self.roles, self.rubric, self._table.index))
-        if self._saved.exists():
-            last = self._saved_roles()
-            roles = " with the same roles" * (bool(last) and last.items() <= self.roles.roles.items())
-            notes.insert(0, f"a saved session exists ({self._saved}); press 'Open the tuner' to continue it{roles}")
-        if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:
-            advice = "offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
-            notes.append(f"{listed(fakes)}: {advice}")
-        for server in dict.fromkeys(filter(None, map(server_of, self.judges))):
-            names = listed([judge.name for judge in self.judges if server_of(judge) == server])
-            notes.append(f"{names}: calls go to {server}")
-        if self._is_new:
-            notes.append("a new rubric asks one general question: write your own question and levels before you run")
-            if len(labelled := self.roles.columns("label: ")) > 1:
-                fact = f"{listed(labelled, most=30)} are labels of one question"
-                notes.append(f"{fact}: set those that answer another one to 'not used'")
-            cells = [text for name in labelled for text in self._columns[name].texts if text.strip()]
-            counts = Counter(map(plain_value, cells))
-            rare = [f"{text!r} ({n})" for text, n in counts.items() if n <= MOST_OFF * counts.total()]
-            if rare and self.rubric.criteria[0].scale.level == "nominal":
-                notes.append(f"few labels say {', '.join(sorted(rare))}: each is a level of its own, misspelt or not")
-        return notes
+        """What the person should know beside the problems."""
+        last = self._saved_roles()
+        alike = " with the same roles" * (bool(last) and last.items() <= self.roles.roles.items())
+        fakes = [judge.name for judge in self.judges if judge.provider == "fake"]
+        judges_of = {server: [judge.name for judge in self.judges if server_of(judge) == server]
+                     for server in filter(None, map(server_of, self.judges))}  # fmt: skip
+        labelled = self.roles.columns("label: ") if self._is_new else []
+        cells = [text for name in labelled for text in self._columns[name].texts if text.strip()]
+        counts = Counter(map(plain_value, cells))
+        rare = sorted(f"{text!r} ({n})" for text, n in counts.items() if n <= MOST_OFF * counts.total())
+        is_nominal = self.rubric.criteria[0].scale.level == "nominal"
+        notes: dict[str, object] = {
+            f"a saved session exists ({self._saved}); press 'Open the tuner' to continue it{alike}":
+                self._saved.exists(),
+            **dict.fromkeys(role_remarks(self._columns, self.roles, self.rubric, self._table.index), True),
+            f"{listed(fakes)}: offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini":
+                fakes,
+            **{f"{listed(names)}: calls go to {server}": True for server, names in judges_of.items()},
+            "a new rubric asks one general question: write your own question and levels before you run": self._is_new,
+            f"{listed(labelled, most=30)} are labels of one question: set those that answer another one to 'not used'":
+                len(labelled) > 1,
+            f"few labels say {', '.join(rare)}: each is a level of its own, misspelt or not": rare and is_nominal,
+        }  # fmt: skip
+        return [note for note, holds in notes.items() if holds]
 
     def _rows(self) -> list[dict[str, Any]]:
         """One row per column of the table."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-6
 _RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum", "pass_prob_at")
+_PACKAGES = ("lighteval", "transformers", "torch")
 _LEFT = ("metric", "judge", "model", "server", "by", "rubric", "template", "rules", "unscored")
 
 _WHOLE = ("rubric", "by", "rules", "template")
@@ -173,34 +174,35 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
     for task in run.tasks:
         if task.receipt_state is not None:
             states.setdefault(task.receipt_state, []).append(task.task)
-    if states:
-        yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
-    if run.primary_metric is not None:
-        yield "primary metric", f"{run.primary_metric}; leaderboards rank by it"
-    if run.scoring_mode != "deterministic" and run.scoring_config is not None:
-        yield "config as given", json.dumps(run.scoring_config, ensure_ascii=False)
-    yield from _recorded(run)
-    facts: Mapping[str, Any] = run.artifacts.get("environment") or {}
-    if facts:
-        packages = facts.get("packages", {})
-        named = [f"{name} {packages[name]}" for name in ("lighteval", "transformers", "torch") if name in packages]
-        yield "versions", ", ".join([f"evalkit {facts.get('evalkit')}", f"Python {facts.get('python')}", *named])
-    if run.artifacts.get("folder"):
-        yield "folder", str(run.folder)
+    is_judged = run.scoring_mode != "deterministic" and run.scoring_config is not None
+    environment: Mapping[str, Any] = run.artifacts.get("environment") or {}
+    packages = environment.get("packages", {})
+    versions = [f"evalkit {environment.get('evalkit')}", f"Python {environment.get('python')}",
+                *(f"{name} {packages[name]}" for name in _PACKAGES if name in packages)]  # fmt: skip
+    values = {
+        "receipts": "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items()),
+        "primary metric": f"{run.primary_metric}; leaderboards rank by it" if run.primary_metric is not None else "",
+        "config as given": json.dumps(run.scoring_config, ensure_ascii=False) if is_judged else "",
+        **_recorded(run),
+        "versions": ", ".join(versions) if environment else "",
+        "folder": str(run.folder) if run.artifacts.get("folder") else "",
+    }
+    return ((name, value) for name, value in values.items() if value)
 
 
-def _recorded(run: Run) -> Iterator[tuple[str, str]]:
-    """What was evaluated on what, and what is not known of it."""
+def _recorded(run: Run) -> dict[str, str]:
+    """What was evaluated on what, and what is not known of it; empty texts where there is nothing."""
     model = {name: value for name, value in run.facts[About("model")].items() if name not in ("name", "back end")}
-    if any(model.values()):
-        yield "model", first_of(f"{name} {short(value)}" for name, value in model.items() if value)
+    documents: dict[str, str] = {}
     for task, facts in run.recorded.tasks.items():
         if facts.documents:
             parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items() if name != "n"]
-            yield f"documents of {task}", f"{facts.documents.get('n')} ({', '.join(parts)})"
+            documents[f"documents of {task}"] = f"{facts.documents.get('n')} ({', '.join(parts)})"
     words = [f"{task} {name} (declared by {metric.word})" for task, facts in run.recorded.tasks.items()
              for name, metric in facts.metrics.items() if metric.word]  # fmt: skip
-    if words:
-        yield "call no model, by their authors' word", first_of(words)
-    if run.not_known:
-        yield "not known", "; ".join(run.not_known)
+    return {
+        "model": first_of(f"{name} {short(value)}" for name, value in model.items() if value),
+        **documents,
+        "call no model, by their authors' word": first_of(words),
+        "not known": "; ".join(run.not_known),
+    }

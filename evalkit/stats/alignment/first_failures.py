@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.rubrics.criteria import NO_STEP
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, labels_for, of_items
@@ -20,7 +19,7 @@ from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.messages import messages_of
 from evalkit.tables.schemas import VOTE_KEY
-from evalkit.tables.steps import step_numbers
+from evalkit.tables.steps import NO_STEP, refuse_other_step, step_numbers
 
 _NONE, _TINY = -1, 1e-9
 _COLUMNS = (
@@ -178,13 +177,8 @@ def _places(items: pd.Series, labels: pd.Series, steps: dict[str, Sequence[int]]
     """The place of each named step among those of its item; −1 for none."""
     places = []
     for item, label in zip(items, labels.astype(str), strict=True):
-        numbers = [str(number) for number in steps[item]]
-        if label not in (*numbers, NO_STEP):
-            raise InputError(
-                f"item {item!r}: the label {label!r} is none of its steps; allowed: {listed(numbers, most=8)} "
-                f"(numbers of messages, from 1) and {NO_STEP!r}"
-            )
-        places.append(_NONE if label == NO_STEP else numbers.index(label))
+        refuse_other_step(item, label, steps[item])
+        places.append(_NONE if label == NO_STEP else steps[item].index(int(label)))
     return np.array(places, dtype=np.int64)
 
 

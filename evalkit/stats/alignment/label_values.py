@@ -14,7 +14,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.criteria import NO_STEP, OF_STEPS
+from evalkit.rubrics.criteria import OF_STEPS
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, allowed_labels, as_labels, boolean_text, of_judged
 from evalkit.rubrics.scales import Scale, code_text, folded, has_thousands, number
@@ -36,6 +36,7 @@ from evalkit.tables.grouping import (
     used_categories,
 )
 from evalkit.tables.schemas import LABEL_KEY, check
+from evalkit.tables.steps import NO_STEP
 from evalkit.tables.ties import labels_among
 
 LOST_IDS = "labels of no item"

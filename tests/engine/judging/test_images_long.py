@@ -100,8 +100,14 @@ def test_a_run_that_was_stopped_pays_only_for_the_rest(server: JudgeServer, cach
 def test_each_wire_gets_the_images_below_the_text(server: JudgeServer, cache: str) -> None:
     pytest.importorskip("anthropic", reason="needs the extra anthropic")
     first, second = png(), jpeg(9, 9)
-    items = [{"conversation": log(url_of(first), url_of(second, "image/png"), detail="low")}]
-    table = judged(items, TALK, [seeing(server), seeing(server, "anthropic")], cache=cache)
+    items = [{"conversation": log(url_of(first), url_of(second, "image/png"))}]
+    closely = [{"conversation": log(url_of(first), url_of(second, "image/png"), detail="low")}]
+    table = pd.concat(
+        [
+            judged(closely, TALK, seeing(server), cache=cache),
+            judged(items, TALK, seeing(server, "anthropic"), cache=cache),
+        ]
+    )
     assert table["score"].tolist() == [1, 1]
     assert len(server.seen) == 2
     native, chat = sorted((seen.body for seen in server.seen), key=lambda body: "response_format" in body)
@@ -116,6 +122,16 @@ def test_each_wire_gets_the_images_below_the_text(server: JudgeServer, cache: st
     assert content[4] == {"type": "image", "source": data}  # by its bytes, not by what the log calls it
     content = chat["messages"][1]["content"]
     assert content[2] == {"type": "image_url", "image_url": {"url": url_of(first), "detail": "low"}}
+
+
+def test_the_detail_of_an_image_is_refused_where_it_would_be_left_out(server: JudgeServer, cache: str) -> None:
+    pytest.importorskip("anthropic", reason="needs the extra anthropic")
+    items = [{"conversation": log(url_of(png()), detail=detail)} for detail in ("auto", "high")]
+    with pytest.raises(InputError, match=r"item '1' names the detail of an image, which Anthropic does not know; take"):
+        judged(items, TALK, [seeing(server), seeing(server, "anthropic")], cache=cache)
+    assert not server.seen
+    assert judged(items[:1], TALK, seeing(server, "anthropic"), cache=cache)["score"].tolist() == [1]
+    assert judged(items, LAST, seeing(server), cache=cache)["score"].tolist() == [1, 1]
 
 
 def test_a_decision_model_gets_images_beside_the_content(cache: str) -> None:

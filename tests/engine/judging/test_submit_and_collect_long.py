@@ -601,6 +601,28 @@ def test_requests_that_are_refused_have_a_reason(server: BatchServer, folder: st
     assert live["error"].value_counts().to_dict() == {"refused": 9}
 
 
+def test_prompts_that_are_too_long_are_not_sent_again(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, n_refused = BatchServer.answer, [0]
+
+    def refusing(server: BatchServer, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if "REAM" not in body["messages"][-1]["content"]:
+            return answer(server, body)
+        n_refused[0] += 1
+        return 400, {"error": {"message": "it is long", "code": "context_length_exceeded"}}
+
+    monkeypatch.setattr(BatchServer, "answer", refusing)
+    items = pd.concat([some_items(2), some_items(3, 2, text="REAM")], ignore_index=True)
+    done = ek.collect(sent(items, jury(server, "gpt-4o"), folder), progress=False)
+    assert done.table[["n_stored", "n_unanswered"]].values.tolist() == [[6, 9]]
+    assert "9 too_long" in done.table["problem"].iloc[0]
+    assert not len(sent(items, jury(server, "gpt-4o"), folder).table)
+    live = judged(items, jury(server, "gpt-4o"), folder)
+    assert live["error"].value_counts().to_dict() == {"too_long": 9}
+    assert n_refused == [3]  # a request for the three samples of each
+
+
 def test_a_prompt_that_an_error_repeats_for_each_sample_is_not_stored(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

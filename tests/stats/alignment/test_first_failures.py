@@ -114,7 +114,7 @@ def test_an_evaluation_brings_its_items_and_has_the_jury():
     assert table["exact"].tolist() == [0.75] * 3
     # people and judge agree that each failed
     assert evaluation.alignment["accuracy"].tolist() == [1] * 3
-    with pytest.raises(InputError, match="'banana'; allowed: 'none' and numbers of messages"):
+    with pytest.raises(InputError, match="'banana' is none of its steps; allowed: '2', '3', '5'"):
         ek.align(evaluation, labels("banana", "5", "2", "none"))
 
 
@@ -129,6 +129,23 @@ def test_held_out_and_chosen_labels_stay_out_and_looks_are_counted():
     picked = people.assign(source=["random", "picked", "picked", "random"])
     row = first_failure(judged, picked, ITEMS).iloc[0]
     assert (row["n_failed"], row["n_none"]) == (1, 1)
+
+
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_a_label_that_is_no_step_of_its_item_is_refused_wherever_labels_come_in(as_columns):
+    chats = [
+        item | {"task": "Go.", "person": label} for item, label in zip(ITEMS, ["2", "99", "2", "none"], strict=True)
+    ]
+    people = labels("2", "99", "2", "none")
+    given = {"first_failure": "person"} if as_columns else people
+    match = "item 't2': the label '99' is none of its steps; allowed: '2', "
+    with pytest.raises(InputError, match=match):
+        ek.evaluate(chats, "first_failure", "fake:strict", labels=given, progress=False)
+    evaluation = ek.evaluate(chats, "first_failure", "fake:strict", progress=False)
+    with pytest.raises(InputError, match=match):
+        ek.align(evaluation, given)
+    right = labels("2", "none", "2", "none")
+    assert ek.align(evaluation, right)["n_items"].tolist() == [4]
 
 
 def test_a_chat_model_has_a_price_and_no_repairs(tmp_path):

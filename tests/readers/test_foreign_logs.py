@@ -1,0 +1,95 @@
+"""Logs of other programs: refused with a line, and that line, followed to the letter, shows all of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+from foreign_logs import LOGS, Log, agentbench
+from stories import Story, as_openai, story_of, told
+
+import evalkit as ek
+from evalkit.errors import InputError
+from evalkit.tables.messages import messages_of, turns
+
+RUBRIC = ek.Rubric(id="r", inputs=["messages"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
+
+
+def story_for(log: Log, draw: random.Random) -> Story:
+    """A conversation that this program can write."""
+    story = story_of(draw)
+    story.system = story.system if log.has_system else ""
+    story.goodbye = story.goodbye if log.has_goodbye else ""
+    for turn in story.turns if log.one_call else ():
+        for step in turn.steps:
+            step.text, step.calls, step.results = step.text or "So.", step.calls[:1], [(0, step.results[0][1], False)]
+    return story
+
+
+def line_for(value: Any) -> tuple[str, str]:
+    """What the refusal of a log says that it looks like, and the line that it names."""
+    with pytest.raises(InputError) as caught:
+        ek.judge([{"messages": value}], RUBRIC, "fake:strict", samples=1, progress=False)
+    match = re.search(r"this looks like ([^:]+): use (.*)$", str(caught.value), re.DOTALL)
+    assert match is not None, str(caught.value)
+    return match[1], match[2]
+
+
+def followed(line: str, log: Any) -> Any:
+    """The messages that the line makes, as Python reads it."""
+    made = eval(line.removesuffix(", log being the root run"), {"ek": ek, "json": json, "log": log})
+    return made["messages"][0] if isinstance(made, pd.DataFrame) else made
+
+
+def headings(messages: Any) -> list[tuple[str, str]]:
+    """Who did what, without marks of errors, which not all programs keep."""
+    rows = [(heading.removesuffix(", error"), text) for _, heading, text in turns(messages_of(messages))]
+    return [(heading, json.loads(text)["key"] if text.startswith('{"key"') else text) for heading, text in rows]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_line_of_a_refusal_shows_every_call_result_and_character(name: str) -> None:
+    log, draw = LOGS[name], random.Random(11)
+    for _ in range(25):
+        story = story_for(log, draw)
+        written = json.loads(json.dumps(log.write(story)))
+        if log.form:
+            messages = ek.load_items(written, form=log.form)["messages"][0]
+        else:
+            looks_like, line = line_for(written)
+            assert looks_like == log.looks_like
+            messages = followed(line, written)
+        assert headings(messages) == told(story) == headings(as_openai(story))
+
+
+@pytest.mark.parametrize("name", ["mlflow", "langsmith", "swe_agent", "crewai"])
+def test_what_people_and_tools_noted_beside_the_messages_is_not_among_them(name: str) -> None:
+    written = LOGS[name].write(story_for(LOGS[name], random.Random(3)))
+    messages = followed(line_for(written)[1], written)
+    shown = json.dumps(list(turns(messages_of(messages))))
+    for noted in ("assessments", "feedback", "exit_status", "token_usage", "execution_time"):
+        assert noted not in shown
+
+
+def test_a_history_of_texts_alone_keeps_its_agent() -> None:
+    story = Story("", story_of(random.Random(5)).turns[:1], "")
+    story.turns[0].steps = []
+    written = agentbench(story)
+    looks_like, line = line_for(written)
+    assert looks_like == "AgentBench"
+    assert [text for _, text in headings(followed(line, written))] == [story.turns[0].question, story.turns[0].answer]
+
+
+def test_events_of_openhands_are_refused_with_the_file_to_read_instead() -> None:
+    events = [
+        {"id": 0, "source": "user", "action": "message", "args": {"content": "Fix it."}, "message": "Fix it."},
+        {"id": 1, "source": "agent", "action": "run", "args": {"command": "ls", "thought": "Look."}},
+        {"id": 2, "source": "agent", "observation": "run", "content": "a.py", "cause": 1, "extras": {"exit_code": 0}},
+    ]
+    looks_like, line = line_for(events)
+    assert looks_like == "events of OpenHands"
+    assert "folder llm_completions, which log_completions=true writes" in line
