@@ -16,10 +16,15 @@ from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
 ALL = 41_276
+ALL = 41_276
+ALL = 41_276
+ALL = 41_276
+ALL = 41_276
+ALL = 41_264
 MOST = {
     "cli": 1_559,
     "core": 1_497,
-    "engine": 9_844,
+    "engine": 9_832,
     "errors": 177,
     "evaluation": 1_981,
     "gate": 2_242,
