@@ -52,11 +52,11 @@ def evaluation(items, cache) -> ek.Evaluation:
 @pytest.mark.parametrize("name", TABLES)
 def test_an_evaluation_knows_items_and_clusters(name, evaluation, long):
     made = TABLES[name](evaluation, MAPPING)
-    clusters = {} if name in ("confusion", "alt_test") else {"clusters": evaluation.clusters}
+    clusters = {} if name == "confusion" else {"clusters": evaluation.clusters}
     by_hand = {
         "align": lambda: ek.align(evaluation.votes, long, **clusters),
         "confusion": lambda: stats.confusion(evaluation.votes, long),
-        "alt_test": lambda: stats.alt_test(evaluation.votes, long, 0.2).summary,
+        "alt_test": lambda: stats.alt_test(evaluation.votes, long, 0.2, **clusters).summary,
         "jury_value": lambda: stats.jury_value(evaluation.votes, long, **clusters),
         "pass_threshold": lambda: stats.pass_threshold(evaluation.votes, long, **clusters),
         "corpus_estimate": lambda: stats.corpus_estimate(evaluation.votes, long, **clusters),

@@ -407,7 +407,7 @@ class Workers:
     def _store(self, call: PendingCall, replies: Sequence[Reply]) -> list[asyncio.Future[bytes]]:
         """Store the replies (outcomes follow once they are on disk) and queue the samples that are still missing."""
         request, run = call.request, self._run
-        storing = []
+        storing: list[asyncio.Future[bytes]] = []
         if call.spent_usd and (cost := replies[0].cost_usd) is not None:
             cost_usd = None if math.isnan(call.spent_usd) else cost + call.spent_usd
             replies = [replace(replies[0], cost_usd=cost_usd), *replies[1:]]
@@ -416,14 +416,7 @@ class Workers:
             run.counts.n_bought += 1
             run.counts.n_unpriced += reply.cost_usd is None
             run.counts.cost_usd += reply.cost_usd or 0.0
-            try:
-                stored = run.store.aput(request.parts.of_sample(sample), reply, newer_than=run.newer_than)
-            except CacheError as error:
-                self._not_stored(call, key, error)
-                continue
-            self._n_storing += 1
-            stored.add_done_callback(partial(self._stored, call, key))
-            storing.append(stored)
+            storing += self._put(call, sample, key, reply)
         n_asked, n_got = len(request.keys), len(replies)
         if n_got < n_asked:
             self._release(call, request.keys[n_got:])
@@ -437,18 +430,25 @@ class Workers:
 
     def _store_too_long(self, call: PendingCall, failure: Failure) -> None:
         """End a call whose prompt is too long, and store it: another run would be refused as well."""
-        request, run = call.request, self._run
+        request = call.request
         self._first.sent.pop(call, None)
-        run.counts.problems[self.judge.name, failure.reason] = failure.detail
+        self._run.counts.problems[self.judge.name, failure.reason] = failure.detail
         for sample, key in zip(request.samples, request.keys, strict=True):
-            reply = Reply(None, TOO_LONG, cost_usd=0.0, created=time.time())
-            try:
-                stored = run.store.aput(request.parts.of_sample(sample), reply, newer_than=run.newer_than)
-            except CacheError as error:
-                self._not_stored(call, key, error)
-                continue
-            self._n_storing += 1
-            stored.add_done_callback(partial(self._stored, call, key, failure=failure))
+            self._put(call, sample, key, Reply(None, TOO_LONG, cost_usd=0.0, created=time.time()), failure)
+
+    def _put(
+        self, call: PendingCall, sample: int, key: bytes, reply: Reply, failure: Failure | None = None
+    ) -> list[asyncio.Future[bytes]]:
+        """Begin to store a reply; the outcome is that of the sample, once it is on disk. Nothing if it cannot be."""
+        run = self._run
+        try:
+            stored = run.store.aput(call.request.parts.of_sample(sample), reply, newer_than=run.newer_than)
+        except CacheError as error:
+            self._not_stored(call, key, error)
+            return []
+        self._n_storing += 1
+        stored.add_done_callback(partial(self._stored, call, key, failure=failure))
+        return [stored]
 
     def _stored(
         self, call: PendingCall, key: bytes, stored: asyncio.Future[bytes], failure: Failure | None = None

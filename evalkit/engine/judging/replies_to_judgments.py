@@ -146,33 +146,50 @@ class CodeReader:
         return score, norm, label, -1 if passed is None else int(passed), -1
 
 
+_OF_VERDICTS = {
+    "score": (math.nan, np.float64), "score_norm": (math.nan, np.float64), "label": (-1, np.int32),
+    "passed": (-1, np.int8), "error": (-1, np.int8),
+}  # fmt: skip
+"""Column -> its value where nothing is known, and its type; texts are codes of lists."""
+_OF_REPLIES = {
+    "cost_usd": (math.nan, np.float64), "latency_s": (math.nan, np.float64), "created": (0.0, np.float64),
+    "prompt_tokens": (-1, np.int64), "completion_tokens": (-1, np.int64), "id": (0, np.int64),
+    "source": (-1, np.int8), "model": (-1, np.int32), "fingerprint": (-1, np.int32), "prompt_cut": (False, np.bool_),
+}  # fmt: skip
+
+
+def _filled(n: int, columns: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    return {name: np.full(n, empty, dtype) for name, (empty, dtype) in columns.items()}
+
+
+def _codes(names: Iterable[str | None], code_of: dict[str, int]) -> list[int]:
+    """The code of each name, a new one for a name that is new; -1 for none."""
+    return [-1 if name is None else code_of.setdefault(name, len(code_of)) for name in names]
+
+
 class VerdictColumns:
     """Score, label, verdict and error of `n` rows, filled in any order."""
 
     def __init__(self, n: int) -> None:
-        self._score = np.full(n, np.nan)
-        self._norm = np.full(n, np.nan)
-        self._passed = np.full(n, -1, dtype=np.int8)
-        self._error = np.full(n, -1, dtype=np.int8)
-        self._label = np.full(n, -1, dtype=np.int32)
+        self._cells = _filled(n, _OF_VERDICTS)
         self._labels: dict[str, int] = {}
 
     def put(self, where: Any, verdicts: Iterable[Verdict]) -> None:
         """Fill in the verdicts of these rows."""
         scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
-        code_of = self._labels
-        self._score[where], self._norm[where] = scores, norms
-        self._label[where] = [-1 if label is None else code_of.setdefault(label, len(code_of)) for label in labels]
-        self._passed[where], self._error[where] = passed, errors
+        codes = _codes(labels, self._labels)
+        for name, values in zip(_OF_VERDICTS, (scores, norms, codes, passed, errors), strict=True):
+            self._cells[name][where] = values
 
     def columns(self) -> dict[str, Any]:
         """The columns of the judgments table."""
+        cells = self._cells
         return {
-            "score": self._score,
-            "score_norm": self._norm,
-            "label": _categorical(self._label, list(self._labels)),
-            "passed": pd.arrays.BooleanArray(self._passed == 1, self._passed < 0),
-            "error": _categorical(self._error, REASONS),
+            "score": cells["score"],
+            "score_norm": cells["score_norm"],
+            "label": _categorical(cells["label"], list(self._labels)),
+            "passed": pd.arrays.BooleanArray(cells["passed"] == 1, cells["passed"] < 0),
+            "error": _categorical(cells["error"], REASONS),
         }
 
 
@@ -202,17 +219,8 @@ class Columns(VerdictColumns):
         self.unread: dict[int, str] = {}  # by row the text of a reply that a repair may be asked for
         self._repairs: dict[int, tuple[str, str, float, bool]] = {}  # by row: key, source, US$, whether it gave a score
         self.broke_off: set[int] = set()  # rows without a score because their reply broke off: no limit cut it
-        self.cost = np.full(n, np.nan)
-        self._latency = np.full(n, np.nan)
-        self._prompt = np.full(n, -1, dtype=np.int64)
-        self._completion = np.full(n, -1, dtype=np.int64)
-        self._source = np.full(n, -1, dtype=np.int8)
-        self._model = np.full(n, -1, dtype=np.int32)
-        self._models: dict[str, int] = {}
-        self._fingerprint = np.full(n, -1, dtype=np.int32)
-        self._fingerprints: dict[str, int] = {}
-        self._is_cut = np.zeros(n, dtype=bool)
-        self._ids, self._created = np.zeros(n, dtype=np.int64), np.zeros(n)
+        self._cells |= _filled(n, _OF_REPLIES)
+        self._names: dict[str, dict[str, int]] = {"model": {}, "fingerprint": {}}
         self._texts: dict[str, list[tuple[np.ndarray[Any, Any], Any]]] = {"explanation": [], "key": [], "reply": []}
 
     def read(self, rows: Sequence[int], keys: Iterable[bytes], values: Iterable[bytes], *, source: str | None) -> None:
@@ -255,26 +263,23 @@ class Columns(VerdictColumns):
         def stated(field: str, otherwise: Any = None) -> list[Any]:
             return [reply.get(field, otherwise) for reply in replies] if field in stored_fields else []
 
-        for field, codes, code_of in (
-            ("model", self._model, self._models), ("fingerprint", self._fingerprint, self._fingerprints)
-        ):  # fmt: skip
-            names = stated(field)
-            codes[where] = [-1 if name is None else code_of.setdefault(name, len(code_of)) for name in names] or -1
-        self._is_cut[where] = stated("prompt_cut", False) or False
-        self._ids[where] = [id_number(value) for value in stated("id")] or id_number(None)
-        self._created[where] = stated("created", 0.0) or 0.0
-        self.cost[where] = stated("cost_usd", math.nan) or math.nan
-        self._latency[where] = stated("latency_s", math.nan) or math.nan
-        for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
+        cells = self._cells
+        for field, code_of in self._names.items():
+            cells[field][where] = _codes(stated(field), code_of) or -1
+        for field in ("prompt_cut", "created", "cost_usd", "latency_s"):
+            empty = _OF_REPLIES[field][0]
+            cells[field][where] = stated(field, empty) or empty
+        cells["id"][where] = [id_number(value) for value in stated("id")] or id_number(None)
+        for field in ("prompt_tokens", "completion_tokens"):
             numbers = stated(field)
             # as `token_count`, without a call for each of a million replies
             counts = [value if type(value) is int and 0 <= value <= MOST_TOKENS else -1 for value in numbers]
-            column[where] = counts or -1
+            cells[field][where] = counts or -1
             # an older evalkit stored any number that a server stated, and a price by it
             unknown = [n < 0 and value is not None for n, value in zip(counts, numbers, strict=True)]
-            self.cost[where[unknown] if unknown else []] = math.nan
+            cells["cost_usd"][where[unknown] if unknown else []] = math.nan
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
-        self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
+        cells["source"][where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 
     def parsed(self, row: int, reply: Mapping[str, Any]) -> tuple[CodeReader, Parsed]:
         """The reader of a row, and what it reads in a stored reply."""
@@ -383,14 +388,14 @@ class Columns(VerdictColumns):
     def fail(self, rows: Sequence[int], keys: Sequence[bytes] | None, reasons: Sequence[str]) -> None:
         """Mark these rows with the reason why they have no reply; `keys` is None where there was nothing to ask."""
         where = np.asarray(rows, dtype=np.int64)
-        self._error[where] = [REASONS.index(reason) for reason in reasons]
+        self._cells["error"][where] = [REASONS.index(reason) for reason in reasons]
         if keys is not None:
             self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
 
     @property
     def recorded(self) -> np.ndarray[Any, Any]:
         """For each row whether its reply was recorded."""
-        return np.asarray(self._source == _SOURCES.index("recorded"))
+        return np.asarray(self._cells["source"] == _SOURCES.index("recorded"))
 
     @property
     def known_usd(self) -> float:
@@ -399,15 +404,15 @@ class Columns(VerdictColumns):
             return 0.0
         rows = np.concatenate([rows for rows, _ in chunks])
         keys = pd.Series(pd.concat([pd.Series(keys) for _, keys in chunks], ignore_index=True))
-        return float(np.nansum(self.cost[rows[~keys.duplicated().to_numpy()]]))
+        return float(np.nansum(self._cells["cost_usd"][rows[~keys.duplicated().to_numpy()]]))
 
     def is_cached(self, row: int) -> bool:
         """Whether the reply was in the cache, or another run stored it there meanwhile."""
-        return bool(self._source[row] == _SOURCES.index("cache"))
+        return bool(self._cells["source"][row] == _SOURCES.index("cache"))
 
     def error(self, row: int) -> str | None:
         """The reason why a row has no score, or None."""
-        code = self._error[row]
+        code = self._cells["error"][row]
         return None if code < 0 else REASONS[code]
 
     def _text(self, name: str) -> Any:
@@ -429,7 +434,7 @@ class Columns(VerdictColumns):
         worklist, spec, rubric = self._worklist, self._worklist.spec, self._worklist.spec.rubric
         n, n_items, n_criteria = worklist.n_rows, len(worklist.inputs), len(rubric.criteria)
         numbers, orders, samples = zip(*worklist.slots, strict=True)
-        per_criterion, judges = len(numbers), [spec.judges[number] for number in numbers]
+        per_criterion, judges, cells = len(numbers), [spec.judges[number] for number in numbers], self._cells
         columns: dict[str, Any] = {
             "rubric": _repeated([rubric.id], 1, n),
             "rubric_version": _repeated([rubric.label], 1, n),
@@ -440,12 +445,12 @@ class Columns(VerdictColumns):
             "sample": np.tile(samples, n_items * n_criteria),
             **self.columns(),
             "explanation": self._text("explanation"),
-            "source": _categorical(self._source, _SOURCES),
-            "model": _categorical(self._model, list(self._models)),
-            "prompt_tokens": pd.arrays.IntegerArray(self._prompt, self._prompt < 0),
-            "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
-            "cost_usd": self.cost,
-            "latency_s": self._latency,
+            "source": _categorical(cells["source"], _SOURCES),
+            "model": _categorical(cells["model"], list(self._names["model"])),
+            "prompt_tokens": pd.arrays.IntegerArray(cells["prompt_tokens"], cells["prompt_tokens"] < 0),
+            "completion_tokens": pd.arrays.IntegerArray(cells["completion_tokens"], cells["completion_tokens"] < 0),
+            "cost_usd": cells["cost_usd"],
+            "latency_s": cells["latency_s"],
             "weight": np.tile([judge.weight for judge in judges], n_items * n_criteria),
             "key": self._text("key"),
             "level": _repeated([criterion.level for criterion in rubric.criteria], per_criterion, n),
@@ -455,12 +460,12 @@ class Columns(VerdictColumns):
             columns["reply"] = self._text("reply")
         if self._distributions is not None:
             columns |= dict(zip(COLUMNS, self._distributions.T.copy(), strict=True))
-        remarks = remarks_on(self._is_cut, self._ids, self._created)
+        remarks = remarks_on(cells["prompt_cut"], cells["id"], cells["created"])
         has_remarks = (remarks.codes >= 0).any()
         if has_remarks:
             columns["remark"] = remarks
-        if self._fingerprints:
-            columns["fingerprint"] = _categorical(self._fingerprint, list(self._fingerprints))
+        if self._names["fingerprint"]:
+            columns["fingerprint"] = _categorical(cells["fingerprint"], list(self._names["fingerprint"]))
         columns |= self._repair_columns()
         if (longest := rubric.limits.get(TOOL_RESULT)) is not None:
             n_cut = [cut_chars(inputs.values(), longest) for inputs in worklist.inputs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import warnings
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ import pandas as pd
 from evalkit.core.images import Image, image_in
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SKIPPED, Reason
-from evalkit.core.prompts_and_replies import OWN_ANSWER
+from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.request import TOKENS_PER_CRITERION, ReadReply, Request
@@ -316,7 +316,7 @@ class Worklist:
 
         Samples of one prompt are one request; a prompt that several items share is asked once. `read` is that of each.
         """
-        groups, criteria = self.spec.groups, self.spec.rubric.criteria
+        groups = self.spec.groups
         samples_of: dict[tuple[int, int, str], set[int]] = {}
         first: dict[tuple[int, int, str], tuple[tuple[int, ...], int]] = {}
         for row in rows:
@@ -329,35 +329,32 @@ class Worklist:
             )
             samples_of.setdefault(cell, set()).add(sample)
             first.setdefault(cell, (bundle, order))
-        makers = [[SampleKeys(parts.as_dict()) for parts in row] for row in self.parts]
-        of_several = [[SampleKeys(parts.as_dict()) for parts in row] for row in self.bundle_parts]
+        all_parts = {1: self.parts, 2: self.bundle_parts}  # of replies on one of an item's own criteria, and on several
+        makers = {n: [[SampleKeys(parts.as_dict()) for parts in row] for row in rows] for n, rows in all_parts.items()}
         key_order = self.spec.orders[0]
         requests: list[Request] = []
         for (criterion, judge, input_hash), numbers in samples_of.items():
             bundle, order = first[criterion, judge, input_hash]
-            if len(bundle) > 1:
-                prompt = partial(
-                    self.spec.prompt_builders[judge].prompt_of_requirements, [self.inputs[item] for item in bundle]
-                )
-                parts = self.bundle_parts[criterion][judge].of_input(input_hash, key_order)
-                samples = tuple(sorted(numbers))
-                keys = tuple(of_several[criterion][judge](input_hash, key_order, samples))
-                requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys, read))
-                continue
-            (item,) = bundle
-            inputs = swapped(self.inputs[item]) if order else self.inputs[item]
-            if self.spec.prompt_builders[judge].template.commits:
-                inputs = {**inputs, OWN_ANSWER: self.own_answer(item, judge)[0]}
-            builder, group = self.spec.prompt_builders[judge], [criteria[number] for number in groups[criterion]]
-            alone = len(group) == 1
-            prompt = (
-                partial(builder.prompt, group[0], inputs) if alone else partial(builder.prompt_together, group, inputs)
-            )
-            parts = self.parts[criterion][judge].of_input(input_hash, key_order)
+            n = min(2, len(bundle))
             samples = tuple(sorted(numbers))
-            keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
+            parts = all_parts[n][criterion][judge].of_input(input_hash, key_order)
+            keys = tuple(makers[n][criterion][judge](input_hash, key_order, samples))
+            prompt = self._prompt_of(bundle, criterion, judge, order)
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys, read))
         return requests
+
+    def _prompt_of(self, bundle: tuple[int, ...], criterion: int, judge: int, order: int) -> Callable[[], Prompt]:
+        """What renders the prompt of a reply on these items, of one content but for an item's own criteria."""
+        builder, all_inputs = self.spec.prompt_builders[judge], [self.inputs[item] for item in bundle]
+        if len(bundle) > 1:
+            return partial(builder.prompt_of_requirements, all_inputs)
+        inputs = swapped(all_inputs[0]) if order else all_inputs[0]
+        if builder.template.commits:
+            inputs = {**inputs, OWN_ANSWER: self.own_answer(bundle[0], judge)[0]}
+        group = [self.spec.rubric.criteria[number] for number in self.spec.groups[criterion]]
+        if len(group) == 1:
+            return partial(builder.prompt, group[0], inputs)
+        return partial(builder.prompt_together, group, inputs)
 
 
 def parts_of_calls(judge: Judge, builder: PromptBuilder, criteria: Sequence[Criterion]) -> KeyParts:
