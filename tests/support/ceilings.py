@@ -15,18 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 41_243
-ALL = 41_243
-ALL = 41_243
-ALL = 41_243
-ALL = 41_243
-ALL = 41_243
+ALL = 41_242
 MOST = {
     "cli": 1_559,
     "core": 1_497,
     "engine": 9_832,
     "errors": 177,
-    "evaluation": 1_981,
+    "evaluation": 1_980,
     "gate": 2_242,
     "inspect": 163,
     "lighteval": 2_779,
