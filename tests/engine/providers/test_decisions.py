@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -217,6 +218,50 @@ def test_one_sample_by_default_and_three_are_three_requests(tmp_path: Path, at: 
         mixed = judged(tmp_path, [at(server), "fake:strict"], items_with("x")[:1], rubric)
     assert (len(once), len(thrice), len(mixed)) == (1, 3, 4)
     assert len(model.asked) == 3
+
+
+def test_samples_that_differ_by_the_servers_noise_are_each_their_own(tmp_path: Path, at: At):
+    shares = iter([[0.8, 0.2, 0.0, 0.0], [0.0, 0.1, 0.9, 0.0], [0.0, 0.2, 0.8, 0.0]])
+
+    def noise(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for row, share in zip(answers[0]["probabilities"], next(shares), strict=True):
+            row["probability"] = share
+        return answers
+
+    with decider(edit=noise) as (server, model):
+        table = judged(tmp_path, at(server), items_with("x")[:1], scale_of(scale=FOUR), samples=3)
+        again = judged(tmp_path, at(server), items_with("x")[:1], scale_of(scale=FOUR), samples=3)
+    assert sorted(table["score"].round(9)) == [1.2, 2.8, 2.9]
+    assert again["score"].tolist() == table["score"].tolist()
+    assert len(model.asked) == 3
+    vote = ek.vote(table).iloc[0]
+    assert (vote["score"], vote["n_scored"]) == (pytest.approx(2.3), 3)
+
+
+def test_questions_that_are_decided_together_show_as_a_halo(tmp_path: Path, at: At):
+    criteria = [
+        {"name": name, "description": f"Is it {name}?", "scale": {0: "no", 1: "yes"}, "pass_at": 1}
+        for name in ("kind", "true")
+    ]
+    rubric = ek.Rubric(id="two", inputs=["reply"], criteria=criteria)
+    truth = {"north": (1, 0), "south": (0, 1), "east": (1, 1), "west": (0, 0)}
+    items = [{"item_id": f"{name}{n}", "reply": f"mark {name} {n}"} for name in truth for n in range(5)]
+
+    def coloured(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        asked = model.asked[-1]
+        (name,) = re.findall(r"mark (\w+)", asked["input"])
+        for answer, question in zip(answers, asked["questions"], strict=True):
+            of_first = "kind" in question["instructions"] or len(answers) > 1  # the first decides about both
+            answer["probability"] = float(truth[name][0 if of_first else 1])
+        return answers
+
+    with decider(edit=coloured) as (server, model):
+        singly = judged(tmp_path, at(server), items, rubric)
+        together = judged(tmp_path, at(server), items, rubric, criteria_per_call="all")
+    assert len(model.asked) == 60
+    row = ek.stats.halo(singly, together).set_index("criterion").loc["all criteria"]
+    assert row["correlation_single"] == pytest.approx(0)
+    assert row["correlation_together"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
