@@ -63,8 +63,9 @@ def _jpeg(data: bytes) -> Header:
 
 
 def _webp(data: bytes) -> Header | None:
-    form, is_whole = data[8:16], len(data) >= unpack_from("<I", data, 4)[0] + 8
-    head = data[:30].ljust(30, b"\0")
+    form, head = data[8:16], data[:30].ljust(30, b"\0")
+    n_head = 25 if form == b"WEBPVP8L" else len(head)
+    is_whole = len(data) >= max(n_head, unpack_from("<I", data, 4)[0] + 8)
     (bits,) = unpack_from("<I", head, 21)
     sizes = {
         b"WEBPVP8 ": [side & 0x3FFF for side in unpack_from("<HH", head, 26)],

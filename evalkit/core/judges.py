@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     """A function that judges, sync or async: takes a Prompt, returns the text of a reply, or a Reply."""
 
 
-_UNSET: Any = ...
+class _Unset:
+    def __repr__(self) -> str:
+        return "unset"
+
+
+_UNSET: Any = _Unset()
 """The value of a field that the user does not set; `_defaults` has its value by provider."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FIELD_PARAMS = ("temperature", "max_tokens")
@@ -483,8 +488,9 @@ class Judge:
             for name, default in _defaults(self.provider).items():
                 if getattr(self, name) == default:
                     changes.setdefault(name, _UNSET)
-            params = {name: value for name, value in self.params.items() if LOGPROBS.get(name) != value}
-            changes.setdefault("params", params)  # those of `score` are set again where it needs them
+            of_score = {} if self.score is None else LOGPROBS  # they are set again where the score needs them
+            params = {name: value for name, value in self.params.items() if (name, value) not in of_score.items()}
+            changes.setdefault("params", params)
         if "base_url" in changes or "provider" in changes:
             if self.service == self._host:
                 changes.setdefault("service", "")

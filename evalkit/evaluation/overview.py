@@ -330,7 +330,7 @@ def _probabilities(evaluation: Evaluation) -> Iterator[Section]:
 
 def _gap_sentence(row: Mapping[Any, Any]) -> str:
     """Whether people pass more or fewer items than P(pass) says."""
-    if row["gap_low"] <= 0 <= row["gap_high"]:
+    if not (row["gap_low"] > 0 or row["gap_high"] < 0):  # as where there is no interval
         return "people's pass rate is not shown to differ from the mean P(pass)"
     side = "fewer" if row["gap"] < 0 else "more"
     return f"people pass {side} items than P(pass) says, by {figure(abs(row['gap']))} of the items"

@@ -255,7 +255,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     name
         One of `TABLES`.
     need
-        Required columns; by default those that every version of the table has.
+        Required columns; by default all of the table.
 
     Raises
     ------

@@ -50,7 +50,7 @@ def test_headers_say_kind_and_size(data: bytes, media: str, size: tuple[int, int
         (b"GIF89a" + bytes(20), "not a PNG, JPEG or WebP"), (b"RIFF\x04\0\0\0WAVEfmt ", "not a PNG, JPEG or WebP"),
         (png()[:-12], "truncated"), (png()[:20], "truncated"), (png(0, 2), "truncated"),
         (jpeg(2, 2)[:-2], "truncated"), (jpeg(2, 2)[:9], "truncated"), (b"\xff\xd8\xff", "truncated"),
-        (webp(b"VP8L", LOSSLESS)[:-1], "truncated"),
+        (webp(b"VP8L", LOSSLESS)[:-1], "truncated"), (b"RIFF\x08\0\0\0WEBPVP8L", "truncated"),
         (png(animated=True), "animated"), (webp(b"VP8X", ANIMATED), "animated"),
         (png() + bytes(MOST_BYTES), "more than 20,971,520 bytes"),
     ],

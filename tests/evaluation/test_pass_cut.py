@@ -153,6 +153,14 @@ def test_the_report_says_what_the_probabilities_showed(tmp_path):
     assert "no cut agrees better with people than 0.5 out of fold: there is none to keep" in text
 
 
+def test_a_gap_without_an_interval_names_no_side():
+    items, labels = labelled(lambda n: n % 2)
+    one_group = [item | {"group_id": "all"} for item in items]
+    text = " ".join(str(ek.evaluate(one_group, RUBRIC, JUDGE, labels=labels)).split())
+    assert "people's pass rate is not shown to differ from the mean P(pass)" in text
+    assert "items than P(pass) says" not in text
+
+
 def test_too_few_labels_say_nothing_of_probabilities():
     items, labels = labelled(lambda n: n % 2)
     assert "P(pass) against people" not in str(ek.evaluate(items, RUBRIC, JUDGE, labels=labels[:29]))

@@ -324,8 +324,8 @@ def test_imputed_scores_are_carried_on():
     assert ek.summarize(whole)["mean"].tolist() == [pytest.approx((0.25 + 2.75) / 2)]
     with pytest.raises(InputError, match="score_norm does not follow"):
         ek.summarize(whole.assign(score=99.0))
-    old = whole.drop(columns=["level", "scale", "options"])  # saved by an older version
-    assert schemas.check(old, "rubric_scores") is not None
+    with pytest.raises(InputError, match="column 'level', 'scale', 'options' missing"):
+        schemas.check(whole.drop(columns=["level", "scale", "options"]), "rubric_scores")
 
 
 def test_two_scales_of_one_criterion_are_refused_in_any_order():

@@ -493,7 +493,7 @@ class BatchResults:
     def add_too_long(self) -> None:
         """Have the refusals of too long prompts stored: another run would be refused as well."""
         for number, problem in self._failures():
-            if problem.kind == "too_long":
+            if problem.kind == "too_long" and problem.status is not None:
                 reply = Reply(None, TOO_LONG, cost_usd=0.0, created=time.time())
                 self._add_rows(number, [reply] * len(self._requests[number][3]))
 

@@ -265,17 +265,18 @@ class Connections:
             return None
         number = schema.check_file(self.path)
         if self.read_only and number < schema.SCHEMA:
-            raise CacheError(
-                f"{self.path} is read-only and was written by an older evalkit (file format {number}, now "
-                f"{schema.SCHEMA}); make the file writable and open it once, so that evalkit updates it"
-            )
+            advice = "use that evalkit"
+            if number in schema.MIGRATIONS:
+                advice = "make the file writable and open it once, so that evalkit updates it"
+            fact = f"was written by an older evalkit (file format {number}, now {schema.SCHEMA})"
+            raise CacheError(f"{self.path} is read-only and {fact}; {advice}")
         if schema.log_size(self.path):  # the number may be there alone, and a writer would move it into the file
             with contextlib.closing(self._connect("mode=ro")) as connection:
                 connection.schema(self.path)
         with contextlib.closing(self._connect()) as connection:
             with connection.snapshot():  # another process may migrate it at this moment
                 version = connection.schema(self.path)
-                schema.check_objects(self.path, connection)
+                schema.check_objects(self.path, connection, version)
             if version < schema.SCHEMA and not self.read_only:
                 with self.transaction(connection):
                     version = connection.schema()  # another process may have been faster

@@ -205,14 +205,18 @@ def newer_text(schema: int) -> str:
     return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
 
 
-def check_objects(path: Path, connection: sqlite3.Connection) -> None:
-    """Reject a file with more than evalkit's tables: a trigger in it would run at every write."""
+def check_objects(path: Path, connection: sqlite3.Connection, schema: int) -> None:
+    """Reject a file with more than evalkit's tables: a trigger in it would run at every write.
+
+    A file of an older schema may lack some: whether it can be migrated, `migrate` says.
+    """
     objects = {
         (kind, name)
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
         if not name.startswith("sqlite_")
     }
-    for kind, name in sorted(objects ^ _OBJECTS):
+    missing = _OBJECTS - objects if schema >= SCHEMA else set()
+    for kind, name in sorted((objects - _OBJECTS) | missing):
         state = "holds" if (kind, name) in objects else "lacks"
         raise CacheError(
             f"{path} {state} the {kind} {name!r}, so it was not written by evalkit and was left unchanged; {_ELSEWHERE}"

@@ -26,7 +26,7 @@ class InferenceProvidersClient(OpenAIClient):
     def body(self, request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """The body of a chat completion, with the company behind the model's name."""
         body, sent = super().body(request, n, adapt)
-        company = body.pop("hf_provider", "auto")
-        if company != "auto" and not request.judge.base_url:
+        company = body.pop("hf_provider", None)
+        if company and company != "auto" and not request.judge.base_url:
             body["model"] += f":{company}"
         return body, sent

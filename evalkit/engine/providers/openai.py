@@ -107,7 +107,8 @@ class OpenAIClient(ChatClient):
 
 def with_version(base_url: str) -> str:
     """An address with ``/v1`` at its end, which it may have already, also before the path of chat completions."""
-    return f"{base_url.rstrip('/').removesuffix('/chat/completions').removesuffix('/v1')}/v1"
+    path, mark, query = base_url.partition("?")
+    return f"{path.rstrip('/').removesuffix('/chat/completions').removesuffix('/v1')}/v1{mark}{query}"
 
 
 def is_azure(base_url: str) -> bool:

@@ -189,7 +189,7 @@ class Transport:
             while 100 <= head.code < 200 and head.code != 101:
                 head, stream = await protocol.read()
             content = await self._read(head.code, head.headers, stream, None)
-            is_call = url.path.endswith("/completions")  # a batch is named in each answer about it
+            is_call = url.path.endswith(("/completions", "/messages"))  # a batch is named in each answer about it
             if 200 <= head.code < 300 and (not is_call or self._is_next(body, content, is_used=is_used)):
                 connection.release()
         except HttpProcessingError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -13,14 +14,15 @@ import pandas as pd
 
 from evalkit.core.images import Image, image_in
 from evalkit.engine import replies
-from evalkit.errors import CacheMiss, EvalkitError
+from evalkit.errors import CacheMiss, EvalkitError, InputError
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics import Rubric, build_prompt
+from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.files import records
 from evalkit.tables.message_files import marks_in
 from evalkit.tables.message_forms import shown_value
-from evalkit.tables.messages import image_urls, value_text, value_turns
+from evalkit.tables.messages import image_urls, messages_of, value_text, value_turns
 
 
 def item_detail(
@@ -101,9 +103,21 @@ def item_texts(
         }
         for name, (value, text) in values.items()
     }
-    levels = levels_of(rubric.criterion(criterion).of_item({name: value for name, (value, _) in values.items()}).scale)
+    levels = levels_of(
+        scale_of_item(rubric.criterion(criterion), {name: item[column] for name, column in columns.items()})
+    )
     inputs = [(name, text) for name, (_, text) in values.items() if text]
     return {"inputs": inputs, "forms": forms, "levels": levels}
+
+
+def scale_of_item(criterion: Criterion, values: Mapping[str, Any]) -> Scale:
+    """The scale of a criterion, with the item's own steps where these are its levels: numbered as judges see them."""
+    name = criterion.steps_of
+    if name is None:
+        return criterion.scale
+    with contextlib.suppress(InputError):  # what judges are not shown has no steps
+        return criterion.of_item({name: messages_of(values[name])}).scale
+    return criterion.of_item({}).scale
 
 
 _MOST_IMAGES, _MOST_DATA = 12, 4_000_000  # of an input; they are sent with each item that is opened

@@ -16,7 +16,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.evaluation import columns_of
 from evalkit.evaluation.suggestions.cases import groups_of
-from evalkit.notebook.judgments.item_details import item_texts, levels_of
+from evalkit.notebook.judgments.item_details import item_texts, levels_of, scale_of_item
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
@@ -156,7 +156,7 @@ class Forms:
         """The scale of a question: that of its criterion, or the steps of its item."""
         row = self.row_of[key[0]]
         values = {name: row[column] for name, column in self.columns.items()}
-        return self.rubric.criterion(key[1]).of_item(values).scale
+        return scale_of_item(self.rubric.criterion(key[1]), values)
 
     def answer(self, key: Key, given: object) -> str:
         """The code of an answer; InputError if it is none that the page offers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -23,6 +24,31 @@ STATES: tuple[State, ...] = ("written", "sending", "running", "file", "ended", "
 
 def stored(text: bytes) -> StoredTicket:
     return StoredTicket("ab" * 12, "open", text, 1000.0)
+
+
+def test_a_ticket_that_an_earlier_evalkit_stored_is_read() -> None:
+    """As it was written when a ticket could belong to a run, and had an age and hashes: they are left out."""
+    part = {
+        "judge": JUDGE | {"price": [2.5, 10.0]}, "state": "running", "batch": "b1", "uploaded": "f1",
+        "word": "in_progress", "problem": "", "n_done": 4, "n_requests": 10, "n_replies": 30, "n_stored": 0,
+        "reasons": {}, "path": "x", "usd": None, "usd_at_most": 0.4, "cost_usd": 0.25,
+        "gives_up": "", "cancelled": False,
+    }  # fmt: skip
+    details: dict[str, Any] = {
+        "batches": [part], "n_left_out": 2, "newer_than": None, "at": 5.0,
+    }  # fmt: skip
+    earlier = details | {
+        "run": "october",
+        "live_after_s": 60.0,
+        "batches": [part | {"billed_usd": 0.3, "n_bytes": 1000, "sha256": "ab"}],
+    }
+    record = TicketRecord.of(stored(orjson.dumps(earlier)))
+    (batch,) = record.batches
+    assert (batch.waits, batch.is_open, batch.cost_usd, batch.at, batch.gives_up) == (True, True, 0.25, None, "")
+    again = orjson.loads(orjson.dumps(record.to_dict()))
+    assert again == details, "the names stay, and what is not known yet is left out"
+    unknown = orjson.dumps(details | {"batches": [part | {"of_a_later_evalkit": 1}], "and": 2})
+    assert TicketRecord.of(stored(unknown)) == record
 
 
 def test_records_make_the_round_trip() -> None:

@@ -247,6 +247,8 @@ def test_without_a_step_or_leave_to_write_an_older_store_is_an_error(
     with pytest.raises(CacheError, match=r"written by an older evalkit \(file format \d, now \d\)"):
         ReplyStore.open(folder, read_only=True)
     monkeypatch.delitem(schema.MIGRATIONS, 3)
+    with pytest.raises(CacheError, match=r"older evalkit \(file format 3, now 4\); use that evalkit"):
+        ReplyStore.open(folder, read_only=True)
     with pytest.raises(CacheError, match="no update from file format 3"):
         ReplyStore.open(folder)
     assert path.read_bytes() == before

@@ -293,6 +293,10 @@ def test_another_provider_brings_its_own_defaults():
     with pytest.raises(ek.errors.ConfigError, match="must not contain 'top_logprobs'"):
         warm.replace(provider="decisions", temperature=None)
     assert warm.replace(provider="litellm").temperature == 0.2
+    by_hand = {"logprobs": True, "top_logprobs": 20, "x": None}
+    assert dict(ek.Judge("openai", "luna", params=by_hand).replace(provider="litellm").params) == by_hand
+    with pytest.raises(ek.errors.ConfigError, match="temperature"):
+        ek.Judge("openai", "luna", temperature=...)  # type: ignore[arg-type]
     assert ek.Judge("function", "f@1", ask=len).temperature is None
 
 

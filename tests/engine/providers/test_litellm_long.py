@@ -17,6 +17,7 @@ from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.writer import encoded
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.openai import with_version
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
 
@@ -163,8 +164,20 @@ def test_the_provider_behind_the_router_goes_with_the_models_name() -> None:
         return LoopThread.get().submit(body_of(judge)).result(300)
 
     assert sent(judge) == {"model": "org/m:together", "thinking": False}
-    assert sent(judge.replace(params={"hf_provider": "auto"})) == {"model": "org/m"}
+    for company in ("auto", None, ""):
+        assert sent(judge.replace(params={"hf_provider": company})) == {"model": "org/m"}
     assert sent(judge.replace(base_url="http://127.0.0.1:9")) == {"model": "org/m", "thinking": False}
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("http://gw.io/v1?api-version=1", "http://gw.io/v1?api-version=1"), ("http://gw.io/x?k=1", "http://gw.io/x/v1?k=1"),
+        ("http://gw.io/v1/chat/completions", "http://gw.io/v1"), ("http://gw.io", "http://gw.io/v1"),
+    ],
+)  # fmt: skip
+def test_the_version_is_added_to_the_path_of_an_address(address: str, expected: str) -> None:
+    assert with_version(address) == expected
 
 
 # of the server's odd answers those that the library lets through, or may not: a bomb it reads in full

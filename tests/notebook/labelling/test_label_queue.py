@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from own_criteria import items
 from small_tuner import do
@@ -110,9 +112,17 @@ def test_the_levels_of_first_failure_are_the_steps_of_the_item_in_the_tuner(tmp_
     assert tuner.state["alert"] == ""
 
 
-def test_the_levels_of_first_failure_are_the_steps_of_the_item_on_the_label_page(tmp_path):
+def as_text(messages):
+    """The messages as a cell of a CSV file, with a call in each of the assistant's."""
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    return json.dumps([{**one, "tool_calls": [call]} if one["role"] == "assistant" else one for one in messages])
+
+
+@pytest.mark.parametrize("write", [list, as_text])
+def test_the_levels_of_first_failure_are_the_steps_of_the_item_on_the_label_page(tmp_path, write):
     log = tmp_path / "x.labels.jsonl"
-    page = ek.notebook.LabelPage(TRAJECTORIES, "first_failure", annotator="Ana", labels=log, order="given")
+    trajectories = [{**item, "messages": write(item["messages"])} for item in TRAJECTORIES]
+    page = ek.notebook.LabelPage(trajectories, "first_failure", annotator="Ana", labels=log, order="given")
     for item, steps in STEPS.items():
         form = page.state["form"]
         (question,) = form["questions"]
@@ -122,5 +132,5 @@ def test_the_levels_of_first_failure_are_the_steps_of_the_item_on_the_label_page
         page.receive({"do": "save", "form": item, "answers": [steps[-1]]})
         assert page.state["alert"] == ""
     assert page.labels["label"].tolist() == ["2", "4", "4"]
-    lead = ek.notebook.LabelPage(TRAJECTORIES, "first_failure", annotator="Lee", labels=log, view="lead")
+    lead = ek.notebook.LabelPage(trajectories, "first_failure", annotator="Lee", labels=log, view="lead")
     assert "Only Ana has labelled" in lead.state["form"]["sentence"][0]

@@ -422,5 +422,7 @@ def test_wrong_input():
         ek.rank(ek.aggregate(votes), items, discrimination=True)
     with pytest.raises(InputError, match="no column 'system_b' for the systems"):
         ek.rank(votes, items.drop(columns="system_b"))
-    with pytest.raises(InputError, match="rank needs pairwise votes with the labels A, B or tie; these have 'C'"):
+    with pytest.raises(InputError, match="'C' is not on the scale of criterion 'score', which is A, B, tie"):
+        ek.rank(pd.DataFrame({"item_id": items["item_id"], "label": "C"}), items)
+    with pytest.raises(InputError, match="label is not the code of score"):
         ek.rank(votes.assign(label="C"), items)
