@@ -192,6 +192,10 @@ RAISED = (
     Raise("rubrics", 19, "questions of both forms, which the engine had"),
     Raise("tables", 3, "turns have the numbers of their messages; ids that are the table's are matched at once"),
     Raise("readers", 7, "one function for what readers make of a value, which three modules of other packages had"),
+    Raise("gate", 14, "meta.attempt and judged lines that are no objects or nested too deeply are refused"),
+    Raise("readers", 2, "thoughts that Inspect does not tell stand before no call"),
+    Raise("rubrics", 5, "a key of an input takes no method's place in a template"),
+    Raise("tables", 1, "a file that a reader's own program cannot open is refused by its form"),
 )
 
 
