@@ -16,6 +16,7 @@ from evalkit.gate.recorded_judgments import RECORDED
 from evalkit.gate.traces import REDACTED
 
 _SHOWN = ("schema_version", "type", "request_id", "model", "provider", "attempt", "meta")
+_TOO_DEEP = "the JSON is nested too deeply to write a judgment into it; flatten it"
 _NOTHING: tuple[Any, ...] = (None, {}, [])
 
 
@@ -78,7 +79,11 @@ def _lines(
     before = stamp_of(source)
     with source.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
-            yield _rewritten(line, judgments.get(number), redact=redact)
+            try:
+                written = _rewritten(line, judgments.get(number), redact=redact)
+            except InputError as problem:
+                raise InputError(f"{source}, line {number}: {problem}") from None
+            yield written
     if stamp_of(source) != before or since not in (None, before):
         raise InputError(f"{source} changed after evalkit read it, so nothing was written; run the command again")
 
@@ -89,20 +94,33 @@ def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -
     try:
         # numbers stay as they are written, however long
         trace = json.loads(line.removeprefix(BOM), parse_float=orjson.Fragment, parse_int=orjson.Fragment)
+    except RecursionError:
+        raise InputError(_TOO_DEEP) from None
     except ValueError:
         raise InputError("the file changed while evalkit read it; run the command again") from None
-    meta = trace.get("meta") or {}
-    verdict = meta.get("verdict") or {}
-    judge = (verdict.get("judge") or {}) | {name: _recorded(judgment) for name, judgment in (judged or {}).items()}
+    trace = _object(trace)
+    meta = _object(trace.get("meta"))
+    verdict = _object(meta.get("verdict"))
+    judge = _object(verdict.get("judge")) | {name: _recorded(judgment) for name, judgment in (judged or {}).items()}
     if redact:
         trace = _hidden(trace, _SHOWN)
-        inputs = {"inputs": _hidden(meta["inputs"], ())} if meta.get("inputs") else {}
+        inputs = {"inputs": _hidden(_object(meta["inputs"]), ())} if meta.get("inputs") else {}
         meta, verdict = _hidden(meta, ()) | inputs, _hidden(verdict, ())
-        judge = {name: _without_texts(_hidden(judgment, RECORDED)) for name, judgment in judge.items()}
+        judge = {name: _without_texts(_hidden(_object(judgment), RECORDED)) for name, judgment in judge.items()}
     for members, name, value in ((verdict, "judge", judge), (meta, "verdict", verdict), (trace, "meta", meta)):
         if value:
             members[name] = value
-    return orjson.dumps(trace, option=orjson.OPT_APPEND_NEWLINE)
+    try:
+        return orjson.dumps(trace, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError as problem:
+        raise InputError(_TOO_DEEP if "Recursion" in str(problem) else str(problem)) from None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """A part of a trace that is a JSON object; null is an empty one."""
+    if value is not None and not isinstance(value, dict):
+        raise InputError("a trace, its meta and its verdict must be JSON objects")
+    return value or {}
 
 
 def _recorded(judgment: Judgment | Mapping[str, Any]) -> Any:

@@ -154,6 +154,8 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(
             f"{where}: the trace has {lacking}; add it, or the inputs of its rubric by name under meta.inputs"
         )
+    if given.meta.get("attempt") is not None:
+        raise InputError(f"{where}: meta.attempt is not read; write it as attempt, a field of the trace")
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):

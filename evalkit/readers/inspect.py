@@ -74,6 +74,8 @@ def messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         blocks.call(call.get("function"), call.get("arguments", {}), call.get("id"), call.get("parse_error"))
         for call in message.get("tool_calls") or ()
     ]
+    if calls:
+        parts = [block for block in parts if block.get("text") != ""]
     yield from blocks.messages(message["role"], [*parts, *calls])
 
 

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
@@ -424,13 +425,17 @@ class PromptBuilder:
             self.template.check(self.shown_inputs)
             names = tuple(name for name in self.rubric.input_names if name in inputs)
             shown = [
-                {"name": one.name, "description": one.description.strip(), "level": one.level, "steps": one.steps,
-                 "scale": [{"code": label, "text": text}
-                           for label, text in zip(one.scale.labels, one.scale.texts, strict=True)]}
+                SimpleNamespace(
+                    name=one.name, description=one.description.strip(), level=one.level, steps=one.steps,
+                    scale=[SimpleNamespace(code=label, text=text)
+                           for label, text in zip(one.scale.labels, one.scale.texts, strict=True)],
+                )
                 for one in criteria
             ]  # fmt: skip
-            about = {"description": self.rubric.description.strip(), "inputs": names, "mode": self.rubric.mode}
-            prepared = self._prepared[known_as] = {"rubric": about | {"criteria": shown}, "criterion": shown[0]}, {}
+            rubric = SimpleNamespace(
+                description=self.rubric.description.strip(), inputs=names, mode=self.rubric.mode, criteria=shown
+            )
+            prepared = self._prepared[known_as] = {"rubric": rubric, "criterion": shown[0]}, {}
         views, known = prepared
 
         def fence(name: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes, pass_context, pass_environment
@@ -79,6 +80,8 @@ def _size(value: Any) -> int:
         return 8 * len(value) + sum(map(_size, value))
     if isinstance(value, dict):
         return 8 * len(value) + sum(_size(name) + _size(field) for name, field in value.items())
+    if isinstance(value, SimpleNamespace):  # rubric and criterion
+        return sum(map(_size, vars(value).values()))
     return 8
 
 
@@ -148,7 +151,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         # fields of rubric and criterion; the sandbox's own way costs most of a prompt's time
-        return obj[attribute] if type(obj) is dict and attribute in obj else super().getattr(obj, attribute)
+        known = type(obj) is SimpleNamespace and attribute in vars(obj)
+        return getattr(obj, attribute) if known else super().getattr(obj, attribute)
 
 
 # Where templates are compiled: only the allowed filters and tests, no globals

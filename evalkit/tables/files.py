@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -315,11 +315,12 @@ def load_items(
 
 def _items_by(reader: Reader, source: Any, given: Callable[[], Any]) -> Any:
     """The items that a reader makes of a source."""
-    is_own_file = isinstance(source, (str, Path)) and Path(source).is_file()
-    opened = reader.opens(str(source)) if reader.opens is not None and is_own_file else None
+    advice = "name the form of these logs, or write their messages in OpenAI's form"
+    opened = None
+    if reader.opens is not None and isinstance(source, (str, Path)) and Path(source).is_file():
+        opened = read_by(replace(reader, read=reader.opens), str(source), advice)
     rows = given() if opened is None else opened
     rows = rows if isinstance(rows, list) else [*records(as_frame(rows))]
-    advice = "name the form of these logs, or write their messages in OpenAI's form"
     return read_by(reader, [canonical(row) for row in rows], advice)
 
 

@@ -25,7 +25,7 @@ Message = dict[str, Any]
 
 FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content", "shown")
 """The fields of a message that judges are shown, and `error` of a result."""
-_SPEAKERS = {"assistant"}
+_SPEAKERS = {"assistant", "ai", "model"}
 USERS = {"user", "human", "customer", "client", "prompter"}
 _OTHERS = {*USERS, "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")

@@ -59,3 +59,40 @@ def test_a_file_that_was_changed_since_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="changed after evalkit read it"):
         enrich(path, path, {1: {"r": {"score": 0.5}}}, since=before)
     assert path.read_text() == json.dumps(LINE) + "\n\n"
+
+
+def test_a_rubric_without_a_judgment_is_redacted_too(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(LINE | {"meta": {"verdict": {"judge": {"q": None}}}}) + "\n")
+    enrich(path, path, {1: {"r": {"score": 0.5}}}, redact=True)
+    assert json.loads(path.read_text())["meta"] == {"verdict": {"judge": {"q": {}, "r": {"score": 0.5}}}}
+
+
+NO_OBJECTS: list[Any] = [
+    [LINE], "secret", LINE | {"meta": ["secret"]}, LINE | {"meta": {"inputs": ["secret"]}},
+    LINE | {"meta": {"verdict": [1]}}, LINE | {"meta": {"verdict": {"judge": "secret"}}},
+    LINE | {"meta": {"verdict": {"judge": {"q": ["secret"]}}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", NO_OBJECTS, ids=range(len(NO_OBJECTS)))
+def test_what_is_no_object_is_refused_with_its_line(tmp_path: Path, line: Any) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(f"{json.dumps(LINE)}\n{json.dumps(line)}\n")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="line 2: a trace, its meta and its verdict must be JSON objects"):
+        enrich(path, path, {}, redact=True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("depth", [300, 100_000])
+def test_a_judged_line_that_is_nested_too_deeply_is_refused(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "t.jsonl"
+    nested = json.dumps(LINE | {"meta": {"nested": 0}}).replace('"nested": 0', f'"nested": {depth * "["}{depth * "]"}')
+    path.write_text(f"{json.dumps(LINE)}\n{nested}\n")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="line 2: the JSON is nested too deeply to write a judgment into it"):
+        enrich(path, path, {2: {"r": {"score": 0.5}}})
+    assert path.read_bytes() == before
+    enrich(path, path, {1: {"q": RECORD}})  # the other line is copied
+    assert path.read_text().splitlines()[1] == nested

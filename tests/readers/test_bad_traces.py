@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import evalkit as ek
 from evalkit.errors import InputError
+from evalkit.readers import Reader
 from evalkit.rubrics import build_prompt
+from evalkit.tables import files
 from evalkit.tables.messages import messages_of, turns
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}
@@ -133,6 +136,29 @@ def test_two_scores_of_inspect_for_one_column_are_refused() -> None:
         ek.load_items([sample], form="inspect")
     scores["a"].pop("answer")
     assert ek.load_items([sample], form="inspect")["score_a_answer"].tolist() == [2]
+
+
+def test_what_inspect_does_not_tell_stands_before_no_call() -> None:
+    parts = [{"type": "text", "text": ""}, {"type": "reasoning", "reasoning": "x", "redacted": True}]
+    called = {"role": "assistant", "content": parts, "tool_calls": [{"id": "c", "function": "look", "arguments": {}}]}
+    items = ek.load_items([{"id": 1, "messages": [USER, called]}], form="inspect")
+    assert [heading for _, heading, _ in turns(messages_of(items["messages"][0]))] == [
+        "user",
+        "assistant: call 1, look",
+    ]
+
+
+def test_a_log_that_its_own_program_cannot_open_is_refused_by_its_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opens(path: str) -> list[object]:
+        raise ValueError(f"no log of mine: {Path(path).name}")
+
+    monkeypatch.setattr(files, "find", lambda *_: Reader("mine", "traces", list, opens=opens))
+    path = tmp_path / "other.json"
+    path.write_text('[{"eval": 1}]')
+    with pytest.raises(InputError, match=r"reading the form 'mine': .*no log of mine: other\.json.*; name the form"):
+        ek.load_items(path, form="mine")
 
 
 def test_what_inspect_says_of_a_score_is_kept_and_not_shown() -> None:

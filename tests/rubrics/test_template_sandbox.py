@@ -210,6 +210,17 @@ class TestWhatItSees:
         with pytest.raises(RubricError, match="has no attribute"):
             rendered(SHOWN + "{{ rubric." + field + " }}")
 
+    def test_a_key_of_an_input_takes_no_methods_place(self):
+        item = ITEM | {"answer": {"items": "so", "title": "as"}}
+        assert rendered(SHOWN + "{{ answer['items'] }} {{ answer.title }}", item=item).endswith("so as")
+        with pytest.raises(RubricError, match="cannot print a value of type builtin_function_or_method"):
+            rendered(SHOWN + "{{ answer.items }}", item=item)
+
+    @pytest.mark.parametrize("name", ["rubric.items", "criterion.values", "criterion.scale[0].keys"])
+    def test_rubric_and_criterion_are_no_mappings(self, name):
+        with pytest.raises(RubricError, match="has no attribute"):
+            rendered(SHOWN + "{{ " + name + " }}")
+
 
 class TestSandbox:
     @pytest.mark.parametrize(

@@ -195,6 +195,10 @@ RAISED = (
     Raise("core", 5, "a value of no setting, and parameters written by hand, are told from defaults"),
     Raise("engine", 9, "tickets with fields of another evalkit, and stores that none can update"),
     Raise("notebook", 9, "steps of trajectories in texts where people label"),
+    Raise("gate", 14, "meta.attempt and judged lines that are no objects or nested too deeply are refused"),
+    Raise("readers", 2, "thoughts that Inspect does not tell stand before no call"),
+    Raise("rubrics", 5, "a key of an input takes no method's place in a template"),
+    Raise("tables", 1, "a file that a reader's own program cannot open is refused by its form"),
 )
 
 

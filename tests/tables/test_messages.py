@@ -11,6 +11,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.tables import split_messages
+from evalkit.tables.message_forms import read_messages
 from evalkit.tables.messages import messages_of, turns
 
 BREAKS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"]
@@ -79,6 +80,14 @@ def test_what_a_customer_said_last_is_no_answer(asking: str, answering: str):
     log = [{"role": role, "content": text} for role, text in said]
     assert [apart(log)[name] for name in ("question", "answer")] == ["Q", "A"]
     assert apart(log, ["answer"]) == {"log": log, "answer": "A"}
+
+
+@pytest.mark.parametrize("role", ["ai", "model", "AI"])
+def test_a_model_under_another_name_is_the_assistant(role: str):
+    log = [user("Q"), {"role": role, "content": "A"}, {"role": "reviewer", "content": "B"}]
+    assert [apart(log)[name] for name in ("question", "answer")] == ["Q", "A"]
+    unsaid = [user("Q"), {"role": role}]
+    assert read_messages(unsaid) == [user("Q"), {"role": role, "content": ""}]
 
 
 def test_a_result_is_that_of_its_call_and_of_no_other():
