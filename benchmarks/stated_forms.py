@@ -23,6 +23,8 @@ import pandas as pd
 
 import evalkit as ek
 from evalkit.errors import InputError
+from evalkit.notebook.start.column_roles import guess_roles
+from evalkit.notebook.start.table_columns import Column
 
 CASES, SEED = 10_000, 1
 FIELDS = {"text", "points", "id", "requires", "axis", "parent", "scale", "criteria"}
@@ -111,7 +113,8 @@ def columns(draw: random.Random) -> str:
         else:
             made[name] = [1, 5, *(draw.randint(1, 5) for _ in range(n - 2))]
     shuffled = draw.sample(names, len(names))
-    roles = ek.notebook.guess_columns(pd.DataFrame(made)[shuffled], ek.load_rubric("helpfulness")).roles
+    shown = {name: Column(name, pd.Series(made[name])) for name in shuffled}
+    roles = guess_roles(shown, ek.load_rubric("helpfulness")).roles
     said = Counter(role for role in roles.values() if role)
     of_role = {role: name for name, role in roles.items()}
     if said["id"] != (n_ids == 1) or (n_ids == 1 and of_role["id"] != names[0]):

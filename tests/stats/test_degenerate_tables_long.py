@@ -160,6 +160,9 @@ def _run(name, found, labels):
     """The table; the package's own warnings are wanted, all others are not."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # raised by the collector, of what another test left
+        warnings.simplefilter("default", ResourceWarning)
+        warnings.simplefilter("default", pytest.PytestUnraisableExceptionWarning)
         warnings.filterwarnings("ignore", category=EvalkitWarning)
         return STATISTICS[name](found, labels)
 
@@ -215,6 +218,9 @@ def test_pairs_of_little_or_nothing(case):
     items = pd.DataFrame({"item_id": names, "system_a": "старая", "system_b": "новая"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # raised by the collector, of what another test left
+        warnings.simplefilter("default", ResourceWarning)
+        warnings.simplefilter("default", pytest.PytestUnraisableExceptionWarning)
         votes = ek.vote(found)
         models = [
             (table, ties) for table in (votes, ek.aggregate(votes)) for ties in ("davidson", "rao_kupper", "half")

@@ -302,7 +302,7 @@ def test_a_request_is_that_of_the_openai_client(monkeypatch: pytest.MonkeyPatch)
     assert str(captured.request.url) == "https://api.openai.com/v1/chat/completions"
     assert json.loads(captured.request.content) == body
     described = {name: value for name, value in captured.request.headers.items() if not name.startswith("x-stainless")}
-    own = _headers_for(own=True)
+    own = _headers_for("https://api.openai.com/v1")
     assert {name: own[name] for name in described if name in own and name not in ("user-agent", "accept-encoding")} == {
         "accept": "application/json",
         "content-type": "application/json",
@@ -310,11 +310,11 @@ def test_a_request_is_that_of_the_openai_client(monkeypatch: pytest.MonkeyPatch)
         "openai-project": "proj-1",
     }
     assert set(described) - set(own) == {"host", "connection", "content-length", "authorization"}
-    assert set(_headers_for(own=False)) == {"accept", "accept-encoding", "content-type", "user-agent"}
+    assert set(_headers_for("http://127.0.0.1:8000/v1")) == {"accept", "accept-encoding", "content-type", "user-agent"}
 
 
 def test_headers_of_ones_own_cannot_set_what_evalkit_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Team: judges\nAuthorization: Bearer q\nno colon\nUser-Agent: mine")
-    headers = _headers_for(own=True)
+    headers = _headers_for("https://api.openai.com/v1")
     assert (headers["x-team"], headers["user-agent"]) == ("judges", "mine")
     assert {"authorization", "no colon"}.isdisjoint(headers)
