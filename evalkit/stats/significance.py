@@ -207,7 +207,7 @@ def alpha_of(look: int) -> float:
 def flip_p(steps: ArrayLike) -> float:
     """The one-sided p-value of Σ steps, where each step could as well have the other sign.
 
-    Exact: the distribution of the sum over all signs. With steps of ±1 it is the sign test.
+    Exact, from all ways to give the steps a sign. With steps of ±1 it is the sign test.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def flip_p(steps: ArrayLike) -> float:
     Returns
     -------
     float
-        The share of all signs with a sum at least as large, 0-1; 1 without steps.
+        The share of these ways whose sum is at least as large, 0-1; 1 without steps.
 
     Raises
     ------

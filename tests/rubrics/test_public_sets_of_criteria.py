@@ -19,7 +19,7 @@ UNREAD = r"fields that nothing reads: .*fields=\{'text': 'title'\}.*ignore="
 
 
 class Shape(NamedTuple):
-    """A column of criteria, what is said of it as it is, the line that this asks for, and what is then judged."""
+    """A column of criteria, the error without further arguments, the line that it names, and the criteria then judged."""
 
     column: str
     cell: Any

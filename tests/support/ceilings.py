@@ -192,7 +192,7 @@ RAISED = (
     Raise("rubrics", 19, "questions of both forms, which the engine had"),
     Raise("tables", 3, "turns have the numbers of their messages; ids that are the table's are matched at once"),
     Raise("readers", 7, "one function for what readers make of a value, which three modules of other packages had"),
-    Raise("core", 5, "a value of no setting, and parameters written by hand, are told from defaults"),
+    Raise("core", 5, "fields of a judge that are not set have their defaults by provider; params set by hand stay"),
     Raise("engine", 9, "tickets with fields of another evalkit, and stores that none can update"),
     Raise("notebook", 9, "steps of trajectories in texts where people label"),
     Raise("gate", 14, "meta.attempt and judged lines that are no objects or nested too deeply are refused"),

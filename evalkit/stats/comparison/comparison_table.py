@@ -418,7 +418,7 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     is_one_sided = row["against"] in BY_LABELS and row.get("n_rarer", FEWEST_OTHERS) < FEWEST_OTHERS
     if is_one_sided and (wide.low > 0 or hidden is not None):
         return _one_sided(row, wide, about)
-    if hidden is not None and wide.low <= 0:  # what nobody tuned on decides
+    if hidden is not None and wide.low <= 0:  # held-out labels decide
         on_hidden = _of_100(row["against"], hidden, about.last)
         then = f"On the held-out labels of {counted(hidden.n, 'item')}, {on_hidden[:1].lower()}{on_hidden[1:]}"
         reason = _sentences(_moved(row), f"on {about.labels}: {wide.text}{_seen(about)}")
