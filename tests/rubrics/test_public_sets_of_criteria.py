@@ -19,7 +19,7 @@ UNREAD = r"fields that nothing reads: .*fields=\{'text': 'title'\}.*ignore="
 
 
 class Shape(NamedTuple):
-    """A column of criteria, the error without further arguments, the line that it names, and the criteria then judged."""
+    """A column of criteria, the error without further arguments, the line that it names, and what is then judged."""
 
     column: str
     cell: Any
