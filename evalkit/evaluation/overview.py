@@ -322,7 +322,8 @@ def _probabilities(evaluation: Evaluation) -> Iterator[Section]:
         figures = {title: _interval(row, name) for name, title in _OF_CHANCES.items()}
         rows.append(shown | {"compared": count_of(row["n_labelled"], row["n_items"])} | figures)
         sentence = f"{_gap_sentence(row)}; {_cut_sentence(cuts.loc[key])}"
-        notes.append((" on ".join(shown.values()), sentence))
+        why = "" if pd.isna(row["notes"]) else f"; {row['notes']}"
+        notes.append((" on ".join(shown.values()), sentence + why))
     cut = evaluation.rules.pass_prob_at
     lines = [] if cut is None else [f"verdicts here pass from a P(pass) of {cut:g} on"]
     yield "P(pass) against people", rows, [*lines, *noted(notes, len(rows), ", ")]

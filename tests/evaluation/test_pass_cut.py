@@ -166,5 +166,5 @@ def test_too_few_labels_say_nothing_of_probabilities():
     assert "P(pass) against people" not in str(ek.evaluate(items, RUBRIC, JUDGE, labels=labels[:29]))
     text = " ".join(str(ek.evaluate(items, RUBRIC, JUDGE, labels=labels[:30])).split())
     assert "P(pass) against people" in text
-    assert "no cut is chosen: under 50 labelled items" in text
+    assert "no cut is chosen: under 50 labelled items; slope: under 100 labelled items" in text
     assert "a cut at" not in text

@@ -199,6 +199,7 @@ RAISED = (
     Raise("readers", 2, "thoughts that Inspect does not tell stand before no call"),
     Raise("rubrics", 5, "a key of an input takes no method's place in a template"),
     Raise("tables", 1, "a file that a reader's own program cannot open is refused by its form"),
+    Raise("evaluation", 1, "what probabilities do not show, and why"),
 )
 
 
