@@ -82,7 +82,7 @@ function figuresPart(ctx) {
   function drawPick({ versions = [], current, against }) {
     if (versions.length < 2) return versions.length ? `<b>${esc(versions[0].name)}</b>` : "";
     const list = (pick, title, chosen, none) => `<select data-pick="${pick}" data-key="pick ${pick}" aria-label="${title}">${none}${versions.map(({ key, name, point }) => `<option value="${esc(key)}" ${key === chosen ? "selected" : ""}>${esc(name)}${point && point.value !== null ? `: ${point.value.toFixed(2)}` : ""}</option>`).reverse().join("")}</select>`;
-    return `<span class="ekw-pick">${list("shown", "Shown", current, "")} against ${list("against", "Compared with", against, `<option value="" ${against ? "" : "selected"}>nothing</option>`)}</span>`;
+    return `<span class="ekw-pick">${list("current", "Shown", current, "")} against ${list("against", "Compared with", against, `<option value="" ${against ? "" : "selected"}>nothing</option>`)}</span>`;
   }
 
   // Rows people, columns jury; thick lines where passing begins. The width of a cell follows from the number of columns.

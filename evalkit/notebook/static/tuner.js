@@ -65,12 +65,8 @@ function render({ model, el }) {
   }
   // the label is for the criterion on screen, even if the kernel shows another by then
   const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
-  // Both lists count as they stand: the first choice may not be answered yet. No version is compared with itself.
-  function pick({ dataset }) {
-    const [current, against] = ["shown", "against"].map((name) => find(`[data-pick="${name}"]`).value);
-    const last = dataset.pick === "shown" ? get("figures").current : "";
-    send({ do: "versions", current, against: against === current ? last : against });
-  }
+  // Only the list that was used: what the other one shows may be older than a choice that is not answered yet.
+  const pick = (list) => send({ do: "versions", [list.dataset.pick]: list.value });
   function chooseCriterion(name) {
     ctx.resetQuery();
     send({ do: "criterion", name });

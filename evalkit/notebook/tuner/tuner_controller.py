@@ -58,6 +58,7 @@ class TunerController:
         jobs.failed = self._failed
         self._revision, self._running = 0, False
         self._may_overwrite: object = None
+        self._chosen_versions = dict[str, str]()
         self._part = list[str]()  # the items that a run can judge within the limit
         self._draft_message: Mapping[str, Any] = {}
         self._jury_message = self._queue_message = ""
@@ -232,9 +233,7 @@ class TunerController:
             "undo_label": partial(self._label_queued, self.session.undo_label, ""),
             "annotator": self._set_annotator,
             "count_labels": self._count_labels,
-            "versions": lambda message: self._jobs.do(
-                "versions", lambda: self._show_versions(message["current"], message.get("against", ""))
-            ),
+            "versions": self._choose_versions,
             "take": self._edit_version,
             "save": lambda _: self._jobs.do("save", self.save),
             "freeze": lambda _: self._jobs.do("freeze", self._freeze),
@@ -390,8 +389,17 @@ class TunerController:
         self.draw("page", "item", "queue")
         self._jobs.do("figures", lambda: self.draw("figures"))
 
-    def _show_versions(self, current: str, against: str) -> None:
-        self.session.runs.show(current, against)
+    def _choose_versions(self, message: Mapping[str, Any]) -> None:
+        """Show the chosen versions; a choice that is still waiting to be shown counts with a later one."""
+        self._chosen_versions.update((name, message[name]) for name in ("current", "against") if name in message)
+        self._jobs.do("versions", self._show_versions)
+
+    def _show_versions(self) -> None:
+        runs = self.session.runs
+        last = runs.current
+        current = self._chosen_versions.pop("current", last)
+        against = self._chosen_versions.pop("against", last if current == runs.against else runs.against)
+        runs.show(current, against)
         self._draw_versions()
 
     def _draw_versions(self) -> None:

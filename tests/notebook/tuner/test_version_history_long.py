@@ -139,6 +139,33 @@ def test_every_version_has_its_point_also_after_a_restart(tmp_path):
     assert "from v1.1" in change(tuner)["note"]
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_each_list_of_versions_is_a_choice_that_a_later_one_keeps(tmp_path, waits):
+    tuner = two_versions(tmp_path)
+    level(tuner, "almost")
+    do(tuner, do="run")
+    first, second, third = tuner.session.history.versions
+
+    def chosen(*choices):
+        busy = threading.Event()
+        tuner._screen._jobs.do("busy", busy.wait)  # the choices that follow are not shown before
+        for choice in choices:
+            tuner.receive({"do": "versions", **choice})
+            if waits:
+                busy.set()
+                assert tuner.wait_idle(300)
+        busy.set()
+        assert tuner.wait_idle(300)
+        return tuple(tuner.state["figures"][name] for name in ("current", "against"))
+
+    assert chosen({"current": first}, {"against": third}) == (first, third)
+    assert chosen({"against": ""}, {"current": second}) == (second, "")
+    assert chosen({"against": first}, {"current": third}) == (third, first)
+    # a version is not compared with itself: the one shown before takes its place
+    assert chosen({"current": first}) == (first, third)
+    assert chosen({"against": first}) == (first, "")
+
+
 def test_without_labels_the_pass_rate_is_the_large_figure(tmp_path):
     tuner = ek.RubricTuner(ITEMS, RUBRIC, "fake:strict", folder=tmp_path)
     do(tuner, do="run")
