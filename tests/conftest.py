@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import os
@@ -155,6 +156,14 @@ def published_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no published data: EVALKIT_DATA is {named!r} and {folder.name}/ is not beside the project")
     return folder
+
+
+@pytest.fixture(scope="module")
+def frozen_heap() -> Iterator[None]:
+    """What the tests before left stays out of collections: a model that is freed collects, seconds in a large process."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
