@@ -307,26 +307,35 @@ def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[Sect
 
 
 def _probabilities(evaluation: Evaluation) -> Iterator[Section]:
-    """What P(pass) shows against people, and whether another cut than .5 gains anything; from 30 labels on."""
-    judged: Any = evaluation.votes, evaluation.labels
-    if "pass_prob" not in evaluation.votes:
+    """What P(pass) shows against people."""
+    rows, notes, chances = [], [], pass_prob_rows(evaluation.votes, evaluation.labels, evaluation.clusters)
+    if not chances:
         return
-    table = pass_probabilities(*judged, clusters=evaluation.clusters).table.dropna(subset="gap")
-    if table.empty:
-        return
-    cuts = pass_threshold(*judged, of="pass_prob", clusters=evaluation.clusters).set_index(["criterion", "judge"])
-    rows, notes = [], []
-    for row in table.to_dict("records"):
-        key = str(row["criterion"]), str(row["judge"])
-        shown = {"judge": key[1]} | ({"criterion": key[0]} if table["criterion"].nunique() > 1 else {})
+    several = len({row["criterion"] for row in chances}) > 1
+    for row in chances:
+        shown = {"judge": str(row["judge"])} | ({"criterion": str(row["criterion"])} if several else {})
         figures = {title: _interval(row, name) for name, title in _OF_CHANCES.items()}
         rows.append(shown | {"compared": count_of(row["n_labelled"], row["n_items"])} | figures)
-        sentence = f"{_gap_sentence(row)}; {_cut_sentence(cuts.loc[key])}"
-        why = "" if pd.isna(row["notes"]) else f"; {row['notes']}"
-        notes.append((" on ".join(shown.values()), sentence + why))
+        notes.append((" on ".join(shown.values()), row["sentence"]))
     cut = evaluation.rules.pass_prob_at
     lines = [] if cut is None else [f"verdicts here pass from a P(pass) of {cut:g} on"]
     yield "P(pass) against people", rows, [*lines, *noted(notes, len(rows), ", ")]
+
+
+def pass_prob_rows(votes: pd.DataFrame, labels: Any, clusters: Any) -> list[dict[Any, Any]]:
+    """The rows of `pass_probabilities`, from 30 labels on, each with the `sentence` that says what they show."""
+    if "pass_prob" not in votes:
+        return []
+    table = pass_probabilities(votes, labels, clusters=clusters).table.dropna(subset="gap")
+    if table.empty:
+        return []
+    cuts = pass_threshold(votes, labels, of="pass_prob", clusters=clusters).set_index(["criterion", "judge"])
+    rows = table.to_dict("records")
+    for row in rows:
+        cut = _cut_sentence(cuts.loc[str(row["criterion"]), str(row["judge"])])
+        why = "" if pd.isna(row["notes"]) else f"; {row['notes']}"
+        row["sentence"] = f"{_gap_sentence(row)}; {cut}{why}"
+    return rows
 
 
 def _gap_sentence(row: Mapping[Any, Any]) -> str:

@@ -16,6 +16,7 @@ from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.items_with_criteria import CRITERIA_MET, of_criteria, score_tiles
+from evalkit.evaluation.overview import pass_prob_rows
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.item_table import Row, implied_verdict
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
@@ -185,6 +186,18 @@ def jury_alignment(
     if scores.empty or dev.empty:
         return None
     return with_facts(align)(scores, dev, clusters=evaluation.clusters).iloc[0]
+
+
+def pass_prob_lines(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> list[str]:
+    """What each judge's P(pass) shows against people, as the report says it, on the dev labels that count."""
+    if evaluation is None or criterion not in evaluation.rubric.names:
+        return []
+    votes = evaluation.votes[(evaluation.votes["criterion"] == criterion).to_numpy()]
+    dev, _ = _counted(evaluation, labels, criterion)
+    if not dev["item_id"].isin(votes["item_id"]).any():
+        return []
+    rows = pass_prob_rows(votes, dev, evaluation.clusters)
+    return [f"P(pass) of {row['judge']}: {row['sentence']}." for row in rows]
 
 
 def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[pd.DataFrame, list[str]]:

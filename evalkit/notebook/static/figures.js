@@ -25,7 +25,7 @@ function figuresPart(ctx) {
     const words = interval(rest).replace(/^\d+ of \d+ \w+ right (?=\()/, '<span class="ekw-less">$&</span>'); // the interval says it too
     return `<b>${sign}${esc(decision.verdict)}</b> ${(decision.verdict + rest).length > LONGEST ? "" : words}`;
   }
-  // What does not count, and why: one line each.
+  // What does not count, and why, and what P(pass) shows against people: one line each.
   function strays(figures) {
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `${counted(n, "label")} of ${esc(who)} ${plural(n, "is", "are")} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button>`);
@@ -36,6 +36,7 @@ function figuresPart(ctx) {
       between && `${counted(between, "label")} between two levels (${plural(between, "a mean", "means")} of several people) ${plural(between, "has", "have")} no row in the matrix.`,
       others.length && `Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.`,
       ...newcomers,
+      ...(figures.pass_prob || []).map(esc),
     ].filter(Boolean);
   }
   function heldOut(figures) {

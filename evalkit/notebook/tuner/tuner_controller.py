@@ -538,6 +538,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "other_texts": labels.log.n_other_texts,
         "off_scale": session.n_off_scale,
         "other_criteria": _other_criteria(session),
+        "pass_prob": session.pass_prob_lines(),
         "annotator": labels.annotator,
         "newcomers": labels.log.newcomers(),
         "versions": [

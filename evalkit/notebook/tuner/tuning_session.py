@@ -274,6 +274,12 @@ class Session(Memo):
             lambda: numbers.jury_alignment(evaluation, log.counted, criterion, now.rubric if now else None),
         )
 
+    def pass_prob_lines(self) -> list[str]:
+        """What P(pass) of the judges of the version shown is against people, a sentence each."""
+        now, criterion, log = self.evaluation, self.shown_criterion, self.labels.log
+        about = (now, criterion, log.n_edits)
+        return self.once("P(pass)", about, lambda: numbers.pass_prob_lines(now, log.counted, criterion))
+
     @property
     def n_off_scale(self) -> int:
         """Number of labels of the criterion shown that are not on its scale in the version shown."""

@@ -2006,3 +2006,37 @@ def test_who_labels_a_criterion_first_counts_there_whoever_labelled_another(tmp_
     assert set(session.label_log.counted["criterion"].astype(str)) == {"c"}
     session.labels.count_annotator("Bob", counts=True)
     assert len(session.label_log.counted) == 12
+
+
+def test_the_tuner_says_what_probabilities_showed_as_the_report_does(tmp_path):
+    rubric = ek.Rubric(
+        id="kind", inputs=["answer"],
+        criteria=[{"name": "kind", "scale": {0: "It is rude.", 1: "It is kind."}, "pass_at": 1}],
+    )  # fmt: skip
+    items = [{"item_id": f"i{n}", "answer": f"P {0.9 if n % 2 else 0.6} {n}"} for n in range(100)]
+    labels = people({f"i{n}": str(n % 2) for n in range(100)}).assign(criterion="kind")
+
+    def stated(prompt):
+        share = float(prompt.messages[-1].content.split("P ")[1].split()[0])
+        return json.dumps({"type": "predicate", "probability": share})
+
+    judge = ek.Judge.function(stated, name="stated", version="1", template="decision")
+    jury = [judge, "fake:strict"]
+    options = {"samples": 1, "folder": tmp_path, "cache": tmp_path / "cache", "annotator": "ann"}
+    tuner = ek.RubricTuner(items, rubric, jury, labels, **options)
+    assert tuner.state["figures"]["pass_prob"] == []
+    tuner.run()
+    assert tuner.wait_idle(300)
+    (line,) = tuner.state["figures"]["pass_prob"]  # chat judges state no P(pass)
+    counted = tuner.session.label_log.counted
+    report = str(ek.evaluate(items, rubric, jury, labels=counted, cache=tmp_path / "cache", samples=1))
+    # people pass the share s that has P of .9, and the others have .6: P is .6 + .3 s in the mean
+    share = counted.loc[counted["part"] == "dev", "label"].eq("1").mean()
+    gap = f"people pass fewer items than P(pass) says, by {0.6 - 0.7 * share:.2f} of the items; a cut at 0.605"
+    assert line.startswith(f"P(pass) of stated: {gap} agrees with people on 1.00 of the items out of fold")
+    assert line.removeprefix("P(pass) of stated: ")[:-1] in " ".join(report.split())
+    assert counted["part"].eq("held-out").any()
+    assert held_out_looks(tmp_path / "cache").empty
+    item = counted.loc[(counted["part"] == "dev") & (counted["label"] == "0"), "item_id"].iloc[0]
+    tuner.session.label(item, "1")
+    assert "on 1.00 of the items out of fold" not in tuner.session.pass_prob_lines()[0]
