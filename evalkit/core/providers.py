@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 class Provider(NamedTuple):
     """All that is known of a provider; its module in `evalkit.engine.providers` has its name, with underscores.
 
+    Those of decision models share the module `decisions`.
+
     Attributes
     ----------
     meaning
@@ -34,6 +36,10 @@ class Provider(NamedTuple):
         Whether its models return probabilities of answers to questions, and no text.
     takes_images
         The models at its own host that take images, as a regular expression; None: the provider sends none.
+    most_images
+        The most images of one request, if that is known of its form.
+    takes_detail
+        Whether it sends how closely a model looks at an image.
     body_params
         The only parameters of a request that it takes; None: any.
     """
@@ -52,6 +58,8 @@ class Provider(NamedTuple):
     in_lighteval: bool = True
     decides: bool = False
     takes_images: str | None = None
+    most_images: int | None = None
+    takes_detail: bool = True
     body_params: tuple[str, ...] | None = None
 
 
@@ -66,7 +74,7 @@ PROVIDERS: dict[str, Provider] = {
     "anthropic": Provider(
         "Anthropic, by its Messages API", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
         "https://api.anthropic.com", ("anthropic",), logprobs=False, batches="anthropic_batches", batch_share=0.5,
-        price_list="anthropic", takes_images=r"claude-(3|opus|sonnet|haiku)-.+",
+        price_list="anthropic", takes_images=r"claude-(3|opus|sonnet|haiku)-.+", takes_detail=False,
     ),
     "litellm": Provider(
         "any service that LiteLLM reaches", "litellm", address="its provider's address in litellm",
@@ -79,12 +87,13 @@ PROVIDERS: dict[str, Provider] = {
     "decisions": Provider(
         "decision models at OpenAI, or any server that speaks its POST /v1/decisions (base_url)", "api.openai.com",
         "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", price_list="openai-decisions", decides=True,
-        takes_images=rf"gpt-6-luna{_DATE}",
+        takes_images=rf"gpt-6-luna{_DATE}", most_images=128,
         body_params=("prompt_cache_key", "prompt_cache_options", "safety_identifier"),
     ),
     "systemone": Provider(
         "decision models at TypeSafe, or any server that speaks its POST /v1/systemone (base_url)", "api.typesafe.ai",
         "TYPESAFE_API_KEY", address="https://api.typesafe.ai/v1", price_list="typesafe", decides=True, body_params=(),
+        takes_images="", takes_detail=False,
     ),
     "transformers": Provider("a model that evalkit loads, by transformers", packages=("torch", "transformers")),
     "vllm": Provider("a model that evalkit loads, by vLLM", packages=("vllm",)),

@@ -81,7 +81,23 @@ def freeze(
     rubric = _saved(spec.rubric, target, rubrics_folder) if profile is None else profile.load()
     if spec.rubric.version != rubric.version:
         ReplyStore.open(cache).promote(rubric.id, spec.rubric.version, rubric.version, rubric_hashes(spec.rubric))
+    _warn_of_moving_names(evaluation, spec)
     return profile or _write(target, _profile(target.stem, rubric, spec, evaluation.rules, kept))
+
+
+def _warn_of_moving_names(evaluation: Evaluation, spec: Spec) -> None:
+    """Warn of decision models that answered under another name than the one that the profile keeps."""
+    named = evaluation.judgments.dropna(subset="model")
+    models = named.groupby("judge", observed=True)["model"].unique()
+    for judge in spec.judges:
+        names = set(models.get(judge.name, ())) - {judge.model}
+        if judge.decides and names:
+            warnings.warn(
+                f"judge '{judge.name}' answered as {listed(sorted(names))}, and its name may stand for another version "
+                "later; if the service takes that name, judge with it as model= and freeze that",
+                EvalkitWarning,
+                stacklevel=3,
+            )
 
 
 def calibrate(

@@ -33,7 +33,8 @@ def test_a_decision_model_is_asked_once_and_its_verdict_is_recorded(tmp_path: Pa
     with decider() as (server, model):
         jury = [at(server, template="decision@v1"), "fake:strict"]
         ev = ek.evaluate([{"question": "?", "answer": "x", "context": CONTEXT}], "faithfulness", jury, cache="0")
-        ek.freeze(ev, "jury.yaml")
+        with pytest.warns(ek.errors.EvalkitWarning, match="answered as 'luna-2026'"):
+            ek.freeze(ev, "jury.yaml")
         model.asked.clear()
         options = GateOptions(judge="profile", profile="jury.yaml", cache="cache")
         result = run_gate(config, "traces.jsonl", options)

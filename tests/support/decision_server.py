@@ -89,7 +89,8 @@ class Decider:
 
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
         is_second = "state" in body
-        unknown = body.keys() - {"model", "state" if is_second else "input", "questions", "prompt_cache_key"}
+        known = {"state", "images"} if is_second else {"input", "prompt_cache_key"}
+        unknown = body.keys() - {"model", "questions"} - known
         if unknown or not body["questions"]:
             return {"status": 400, "body": {"error": {"message": "a field is wrong", "param": str(unknown)}}}
         if len(body["questions"]) > self.most:
@@ -97,10 +98,11 @@ class Decider:
             return {"status": 400, "body": {"error": said}}
         asked = body
         if is_second:
-            content = {"input" if name == "state" else name: value for name, value in body.items()}
-            asked = content | {"questions": of_system_one(body["questions"])}
+            fields = {"input" if name == "state" else name: value for name, value in body.items()}
+            asked = fields | {"questions": of_system_one(body["questions"])}
         self.asked.append(asked)
-        answers: Any = self.edit([answer_to(question, asked["input"]) for question in asked["questions"]])
+        content = asked["input"] if isinstance(asked["input"], str) else asked["input"][0]["content"][0]["text"]
+        answers: Any = self.edit([answer_to(question, content) for question in asked["questions"]])
         answers = for_system_one(answers, body["questions"]) if is_second else answers
         n_output = 7 * is_second  # counted, never billed
         usage = {"input_tokens": 100 + 10 * len(asked["questions"]), "output_tokens": n_output}

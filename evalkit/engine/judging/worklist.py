@@ -18,10 +18,11 @@ from evalkit.core.images import Image, image_in
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
+from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.request import TOKENS_PER_CRITERION, ReadReply, Request
-from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion, groups_of
 from evalkit.rubrics.inputs import IMAGE_INPUT, QUESTIONS, inputs_by_item, question_of, shown_columns, swapped
@@ -512,16 +513,10 @@ def _check_images(
             f"{listed([ids[number] for number in skipped])}); judges cannot be shown it, so no judge is asked, and the "
             f"item is unscored. Item {ids[first]!r}: {_why_unseen(to_send[first])}"
         )
-    detailed = [
-        ids[number]
-        for number in sorted(with_images)
-        if any(isinstance(mark, Image) and mark.detail not in (None, "auto") for mark in to_send[number])
-    ]
-    if detailed and any(judge.provider == "anthropic" and judge.sees_images for judge in spec.judges):
-        raise InputError(
-            f"item {listed(detailed)} names the detail of an image, which Anthropic does not know; take `detail` out "
-            "of the image parts, or use judges of openai or decisions"
-        )
+    images = {
+        ids[number]: [mark for mark in to_send[number] if isinstance(mark, Image)] for number in sorted(with_images)
+    }
+    _check_sendable(images, [judge for judge in spec.judges if judge.sees_images])
     if with_images and (blind := [judge.name for judge in spec.judges if not judge.sees_images]):
         names = listed([ids[number] for number in sorted(with_images)])
         remarks.append(
@@ -531,6 +526,28 @@ def _check_images(
     if n_hidden := sum(len(marks) - len(to_send[number]) for number, marks in marks_of.items()):
         remarks.append(f"{counted(n_hidden, 'image')} not shown, as the rubric has images: {spec.rubric.images}")
     return skipped, with_images, remarks
+
+
+def _check_sendable(images: Mapping[str, list[dict[str, str]]], judges: Iterable[Judge]) -> None:
+    """Raise for images of an item that one of the judges cannot be sent as they are."""
+    detailed = [
+        item
+        for item, marks in images.items()
+        if any(isinstance(mark, Image) and mark.detail not in (None, "auto") for mark in marks)
+    ]
+    for judge in judges:
+        provider = PROVIDERS[judge.provider]
+        most = provider.most_images
+        if many := [item for item, marks in images.items() if most is not None and len(marks) > most]:
+            raise ConfigError(
+                f"item {listed(many)} has more than {most} images, the most of a request to judge '{judge.name}'; show "
+                f"fewer, as by `images: last {most}` in the rubric, or ask another judge"
+            )
+        if detailed and not provider.takes_detail:
+            raise InputError(
+                f"item {listed(detailed)} names the detail of an image, which the provider {judge.provider!r} does not "
+                "know; take `detail` out of the image parts, or use judges of openai or decisions"
+            )
 
 
 def _why_unseen(marks: list[dict[str, str]]) -> str:

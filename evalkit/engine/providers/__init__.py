@@ -1,4 +1,4 @@
-"""One module per provider, loaded on first use. Each has `check` and `connect`."""
+"""One module per provider, and one for all decision models, loaded on first use. Each has `check` and `connect`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from evalkit.engine.providers.provider_interface import Client, RunSettings
 
 __all__ = ["check_ready", "connect"]
 
-_MODULES = {name: f"{__name__}.{name.replace('-', '_')}" for name in PROVIDERS}
+_MODULES = {
+    name: f"{__name__}.{'decisions' if provider.decides else name.replace('-', '_')}"
+    for name, provider in PROVIDERS.items()
+}
 
 
 def connect(judge: Judge, run: RunSettings | None = None) -> Client:

@@ -1,6 +1,7 @@
-"""Decision models: a content and questions about it go in, probabilities come back (OpenAI's ``POST /v1/decisions``).
+"""Decision models: a content and questions about it go in, probabilities come back.
 
-`systemone` sends the same questions in the form of ``POST /v1/systemone``: by name in an object.
+The provider `decisions` sends OpenAI's ``POST /v1/decisions``, `systemone` the same questions in the form of ``POST
+/v1/systemone``: by name in an object.
 
 One request holds the questions of one prompt. The body of the answer is stored as it came, and read after the cache.
 """
@@ -28,9 +29,7 @@ from evalkit.engine.providers.transport import Answer
 from evalkit.engine.request import Request
 from evalkit.rubrics.decision_questions import questions_of
 
-_ENDPOINTS = {"decisions": "/decisions", "systemone": "/systemone"}
 _CONTENTS = {"decisions": "input", "systemone": "state"}
-_TOO_MANY = (400, 422)
 
 
 def check(judge: Judge) -> None:
@@ -49,31 +48,35 @@ class DecisionsClient(OpenAIClient):
     def __init__(self, judge: Judge, base_url: str) -> None:
         super().__init__(judge, base_url)
         self.supports_n = False
-        self._has_endpoint = base_url.partition("?")[0].rstrip("/").endswith((*_ENDPOINTS.values(),))
+        self._has_endpoint = base_url.partition("?")[0].rstrip("/").endswith(tuple(f"/{name}" for name in _CONTENTS))
 
     def body(self, request: Request, *_: Any) -> tuple[dict[str, Any], None]:
-        """The JSON body: the content, and the questions, named ``c1``, ``c2`` …"""
-        judge = request.judge
+        """The JSON body: the content with its images, and the questions, named ``c1``, ``c2`` …"""
+        judge, images = request.judge, sent_images(request.prompt)
         content: Any = request.prompt.messages[-1].content
-        if request.prompt.images:
+        more: dict[str, Any] = dict(judge.params)
+        if images and judge.provider == "systemone":
+            more["images"] = [image["url"] for _, image in images]
+        elif images:
             parts = [{"type": "input_text", "text": content}]
-            for label, image in sent_images(request.prompt):
+            for label, image in images:
                 address = {"image_url": image.pop("url"), **image}
                 parts += [{"type": "input_text", "text": label}, {"type": "input_image", **address}]
             content = [{"role": "user", "content": parts}]
         questions = questions_of(request.prompt, judge.provider)
-        return {"model": judge.model, _CONTENTS[judge.provider]: content, "questions": questions, **judge.params}, None
+        return {"model": judge.model, _CONTENTS[judge.provider]: content, "questions": questions, **more}, None
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """Send the questions of a prompt in one request."""
-        path = "" if self._has_endpoint else _ENDPOINTS[request.judge.provider]
+        path = "" if self._has_endpoint else f"/{request.judge.provider}"
         return await self.send(path, orjson.dumps(body), timeout_s=request.judge.timeout_s)
 
     def problem(self, answer: Answer, request: Request, body: Mapping[str, Any]) -> ProviderError:
         """The error of an answer with an error status."""
         problem = problem_of(answer, request.judge, {"messages": [], **body}, key_of(request.judge))
         error = ErrorText.of(json_of(answer.content))
-        if answer.status in _TOO_MANY and error.param == "questions" and len(body["questions"]) > 1:
+        if problem.kind == "client_error" and error.param == "questions" and len(body["questions"]) > 1:
+            problem.kind = "forbidden"  # as likely for the next prompt, which has as many
             problem.detail += f"; it has {len(body['questions'])} questions: pass a lower number as criteria_per_call="
         is_own = error.param == _CONTENTS[request.judge.provider] and "unknown_parameter" not in error.codes
         if error.param in _CONTENTS.values() and not is_own:
@@ -108,5 +111,5 @@ class DecisionsClient(OpenAIClient):
 
 
 def _other_form(judge: Judge) -> str:
-    (name,) = _ENDPOINTS.keys() - {judge.provider}
+    (name,) = _CONTENTS.keys() - {judge.provider}
     return f"; this address may speak the form of the provider {name!r}"

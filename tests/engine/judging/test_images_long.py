@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
+from decision_server import decider
 from pictures import jpeg, png, url_of
 from servers import JudgeServer, judge_server
 
@@ -127,31 +128,74 @@ def test_each_wire_gets_the_images_below_the_text(server: JudgeServer, cache: st
 def test_the_detail_of_an_image_is_refused_where_it_would_be_left_out(server: JudgeServer, cache: str) -> None:
     pytest.importorskip("anthropic", reason="needs the extra anthropic")
     items = [{"conversation": log(url_of(png()), detail=detail)} for detail in ("auto", "high")]
-    with pytest.raises(InputError, match=r"item '1' names the detail of an image, which Anthropic does not know; take"):
+    with pytest.raises(
+        InputError, match="names the detail of an image, which the provider 'anthropic' does not know; take"
+    ):
         judged(items, TALK, [seeing(server), seeing(server, "anthropic")], cache=cache)
+    with pytest.raises(InputError, match="item '1' names the detail of an image, which the provider 'system"):
+        judged(items, TALK, seeing(server, "systemone", price=(1, 0)), cache=cache)
     assert not server.seen
     assert judged(items[:1], TALK, seeing(server, "anthropic"), cache=cache)["score"].tolist() == [1]
     assert judged(items, LAST, seeing(server), cache=cache)["score"].tolist() == [1, 1]
 
 
-def test_a_decision_model_gets_images_beside_the_content(cache: str) -> None:
-    bodies: list[dict[str, Any]] = []
+def test_both_wires_of_decision_models_get_the_same_images(cache: str) -> None:
+    first, second = png(), jpeg(9, 9)
+    cells = {"column": [first, second], "again": [url_of(first), second], "other": [png(red=1), second]}
+    items = [{"item_id": name, "image": cell, "question": "Red?"} for name, cell in cells.items()]
+    talk = [{"item_id": "talk", "conversation": log(url_of(first), url_of(second, "image/png"))}]
+    with decider() as (running, model):
+        for provider in ("decisions", "systemone"):
+            judge = seeing(running, provider, price=(1, 0))
+            table = judged(items, PICTURE, judge, cache=cache)
+            assert table["score"].tolist() == [0.0] * 3  # the stand-in is sure of no
+            assert table["key"].tolist()[0] == table["key"].tolist()[1] != table["key"].tolist()[2]
+            judged(talk, TALK, judge, cache=cache)
+            judged([*items[:1]], PICTURE, judge, cache=cache)
+            judged(talk, TALK, judge, cache=cache)
+    assert len(model.asked) == 2 * (2 + 1)  # equal bytes are asked once for each wire
+    by_wire = {path: [seen.body for seen in running.seen if seen.path == f"/v1/{path}"] for path in
+               ("decisions", "systemone")}  # fmt: skip
+    for one, two in zip(by_wire["decisions"], by_wire["systemone"], strict=True):
+        (message,) = one["input"]
+        text, *parts = message["content"]
+        assert text == {"type": "input_text", "text": two["state"]}  # the same content
+        assert "image 1" in two["state"]
+        assert "base64" not in two["state"]
+        assert [part for part in parts if part["type"] == "input_text"] == [
+            {"type": "input_text", "text": "image 1:"}, {"type": "input_text", "text": "image 2:"}
+        ]  # fmt: skip
+        images = [part["image_url"] for part in parts if part["type"] == "input_image"]
+        assert images == two["images"]
+        assert images[1] == url_of(second, "image/jpeg")  # by its bytes, not by what the log calls it
+        assert "image" not in json.dumps([one["questions"], two["questions"]])
 
-    def answer(body: dict[str, Any]) -> dict[str, Any]:
-        bodies.append(body)
-        answers = [{"type": "predicate", "name": "c1", "probability": 0.75}]
-        rows = [{"value": n, "label": str(n), "probability": share} for n, share in enumerate((0.25, 0.75))]
-        if body["questions"][0]["type"] == "score":
-            answers = [{"type": "score", "name": "c1", "score": 0.75, "confidence": 0.5, "probabilities": rows}]
-        return {"body": {"model": "luna", "answers": answers, "usage": {"input_tokens": 9, "output_tokens": 0}}}
 
-    with judge_server(proxied=True, faults=answer) as running:
-        judge = seeing(running, "decisions", price=(1, 0))
-        judged([{"image": png(), "question": "Red?"}], PICTURE, judge, cache=cache)
-    text, label, image = bodies[0]["input"][0]["content"]
-    assert "image 1" in text["text"]
-    assert label == {"type": "input_text", "text": "image 1:"}
-    assert image == {"type": "input_image", "image_url": url_of(png())}
+def test_decision_models_are_not_asked_about_images_that_they_cannot_be_shown(cache: str) -> None:
+    address = [{"item_id": "a", "conversation": log("https://example.org/a.png")}]
+    many = [{"item_id": "m", "image": [png()] * 129, "question": "Red?"}]
+    with decider() as (running, model):
+        for provider in ("decisions", "systemone"):
+            judge = seeing(running, provider, price=(1, 0))
+            with pytest.warns(EvalkitWarning, match="evalkit fetches no address"):
+                assert judged(address, TALK, judge, cache=cache)["error"].tolist() == ["unseen_image"]
+            with pytest.warns(EvalkitWarning, match="images=True"):
+                table = judged(many, PICTURE, judge.replace(images=None), cache=cache)
+            assert table["error"].tolist() == ["unseen_image"]
+        decisions = seeing(running, "decisions", price=(1, 0))
+        with pytest.raises(ConfigError, match="item 'm' has more than 128 images, the most of a request to judge 'dec"):
+            judged(many, PICTURE, [seeing(running), decisions], cache=cache)
+        assert running.seen == []
+        last = ek.Rubric(id="picture", inputs=["image", "question"], criteria=SCALE, images="last 128")
+        with pytest.warns(EvalkitWarning, match="1 image not shown"):
+            judged(many, last, decisions, cache=cache)
+        assert len(hashes_sent(running.seen[0].body)) == 128
+        # how many images a server of the second form takes, it says itself
+        judged(many, PICTURE, seeing(running, "systemone", price=(1, 0)), cache=cache)
+        assert len(running.seen[1].body["images"]) == 129
+    assert len(model.asked) == 2
+    names = {"decisions:gpt-6-luna": True, "systemone:jev-1.13.0": False}
+    assert {name: ek.Judge.of(name).sees_images for name in names} == names
 
 
 def test_the_price_of_images_bounds_the_bill(server: JudgeServer, cache: str) -> None:

@@ -84,7 +84,8 @@ def test_decision_models_take_one_sample_beside_others_that_take_three(tmp_path:
         assert "1 to 3 samples each" in " ".join(str(ev).split())
         assert len(model.asked) == 6
         # a profile keeps the number of each, and its replies are those that are stored
-        ek.freeze(ev, tmp_path / "frozen.yaml")
+        with pytest.warns(ek.errors.EvalkitWarning, match="answered as 'luna-2026'"):
+            ek.freeze(ev, tmp_path / "frozen.yaml")
         frozen = ek.load_profile(tmp_path / "frozen.yaml")
         assert [judge.samples for judge in frozen.judges] == [1, 1, None]
         again = ek.evaluate(items_with("MASS .5 .5"), frozen, cache=tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,19 @@ def test_where_low_is_better_the_lowest_code_is_still_sent_first(tmp_path: Path,
     assert table["pass_prob"].tolist() == pytest.approx([0.7])  # codes 1 and 2 pass
 
 
+def test_levels_without_texts_are_called_by_their_codes(tmp_path: Path, at: At):
+    rubric = scale_of(scale={-1: "", 0: "It is so-so.", 1: ""})
+    with decider() as (server, _):
+        judged(tmp_path, at(server), items_with("x")[:1], rubric)
+        questions = server.seen[0].body["questions"]
+    if at(server).provider == "decisions":
+        assert questions[0]["levels"] == [
+            {"label": "-1"}, {"label": "0", "description": "It is so-so."}, {"label": "1"}
+        ]  # fmt: skip
+    else:
+        assert questions["c1"]["criteria"] == ["-1", "It is so-so.", "1"]
+
+
 def test_pairs_are_asked_in_both_orders_and_swapped_back(tmp_path: Path, at: At):
     items = [{"item_id": "x", "question": "Why?", "answer_a": "first", "answer_b": "second MASS .6 .3 .1"}]
     with decider() as (server, model):
@@ -182,7 +196,8 @@ def test_more_questions_than_the_server_takes_are_refused_with_the_way_out(tmp_p
     )  # fmt: skip
     with decider(most=4) as (server, model):
         with pytest.raises(ek.errors.JudgeError, match="7 questions: pass a lower number as criteria_per_call="):
-            judged(tmp_path, at(server), items_with(WARM), rubric, criteria_per_call="all")
+            judged(tmp_path, at(server), items_with(*"abcdefgh"), rubric, criteria_per_call="all", concurrency=1)
+        assert len(server.seen) == 3  # not each item and not again: the next one would have as many
         table = judged(tmp_path, at(server), items_with(WARM, "x"), rubric, criteria_per_call=4)
     assert table["score"].tolist() == [0.75] * 7 + [0.0] * 7
     assert [len(body["questions"]) for body in model.asked] == [4, 3, 4, 3]
@@ -326,6 +341,8 @@ def test_the_plan_of_a_decision_model_is_its_bill(tmp_path: Path, at: At):
         (scale_of(scale={0: "", 100: ""}, level="interval"), {}, "ConfigError", "its scale is an interval"),
         (scale_of(scale={1: "same", 2: "same", 3: ""}), {}, "RubricError", "description 'same'"),
         (scale_of(scale=FOUR), {"template": "default@v1"}, "ConfigError", "template default@v1 has the form 'json'"),
+        (scale_of(scale=FOUR), {"template": "number@v1"}, "ConfigError", "template number@v1 has the form 'number'"),
+        (scale_of(scale=FOUR), {"template": "commit_first@v1"}, "ConfigError", "template commit_first@v1 has the form"),
         (scale_of(scale=FOUR), {"judge": "fake:strict", "template": "decision@v1"}, "ConfigError", "only decision"),
     ],
 )  # fmt: skip
@@ -408,6 +425,35 @@ def test_a_content_that_is_too_long_is_that_items_alone(tmp_path: Path, at: At):
         assert len(server.seen) == 4
 
 
+@pytest.mark.parametrize("reply", ["", "  ", "{}"])
+def test_an_empty_reply_is_judged_as_by_a_chat_judge(tmp_path: Path, reply: str, at: At):
+    with decider() as (server, model):
+        with nullcontext() if reply == "{}" else pytest.warns(ek.errors.EvalkitWarning, match="judged as an empty"):
+            table = judged(tmp_path, at(server), items_with(reply)[:1], scale_of(scale=FOUR))
+        assert table["score"].tolist() == [1.0]
+        content = model.asked[0]["input"]  # no server refuses it: the fences are not empty
+    assert re.fullmatch(rf"Reply:\n<reply-(\w+)>\n{re.escape(reply)}\n</reply-\1>", content)
+
+
+@pytest.mark.parametrize(("n_tokens", "is_cut"), [(14_000, False), (512, True)])
+def test_a_content_counts_as_cut_only_by_what_the_server_counted(
+    tmp_path: Path, n_tokens: int, is_cut: bool, at: At
+):  # fmt: skip
+    row = json.dumps({"order": 1234, "state": "open"})
+    with decider() as (server, model):
+
+        def counting(body: dict[str, Any]) -> dict[str, Any]:
+            step = model(body)
+            step["body"]["usage"]["input_tokens"] = n_tokens
+            return step
+
+        server.faults = counting
+        with pytest.warns(ek.errors.EvalkitWarning, match="probably cut") if is_cut else nullcontext():
+            table = judged(tmp_path, at(server), items_with("Items: " + row * 1500)[:1], scale_of(scale=FOUR))
+    assert table["score"].tolist() == [1.0]
+    assert ("remark" in table) == is_cut
+
+
 def test_a_page_of_a_gateway_and_the_other_wire_are_named(tmp_path: Path, at: At):
     answers: dict[str, Any] = {"decisions": {"c1": {}}, "systemone": []}
     parts = {
@@ -476,17 +522,39 @@ def test_check_server_asks_one_question(at: At):
     assert len(model.asked) == 1
 
 
-def test_a_jury_of_chat_and_decision_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: At):
-    monkeypatch.chdir(tmp_path)  # freeze writes the rubric
+def test_a_jury_of_chat_and_decision_judges(tmp_path: Path, at: At):
     items = items_with("MASS .1 .2 .3 .4", "MASS .4 .3 .2 .1", "MASS 1 0 0 0")
+    labels = pd.DataFrame({"item_id": list("012"), "criterion": "a", "annotator": "ann", "label": ["4", "1", "1"]})
     rubric = scale_of(scale=FOUR, pass_at=3)
     with decider() as (server, _):
-        ev = ek.evaluate(items, rubric, [at(server), "fake:strict"], cache=tmp_path, samples=1)
-    scores = ev.votes.set_index(["item_id", "judge"])["score"]
-    assert scores["0", at(server).name] == pytest.approx(3.0)  # .1 + .4 + .9 + 1.6
+        jury = [at(server, weight=3), "fake:strict"]
+        ev = ek.evaluate(items, rubric, jury, labels=labels, cache=tmp_path, samples=1)
+    name = at(server).name
+    votes = ev.votes.set_index(["item_id", "judge"])
+    assert votes["score"]["0", name] == pytest.approx(3.0)  # .1 + .4 + .9 + 1.6
     assert ev.scores["n_judges"].tolist() == [2, 2, 2]
-    ek.freeze(ev, tmp_path / "frozen.yaml")
-    assert ek.load_profile(tmp_path / "frozen.yaml").judges[0].template == "decision@v1"
+    first = votes["score"]["0", name], votes["score"]["0", "fake:strict"]
+    assert ev.scores["score"][0] == pytest.approx((3 * first[0] + first[1]) / 4)
+    assert votes["self_agreement"].xs(name, level="judge").isna().all()  # there is one sample
+    of_decider = (ev.judgments["judge"] == name).to_numpy()
+    assert ev.judgments.loc[of_decider, ["explanation", "error"]].isna().all(axis=None)
+    assert ev.votes["reason"].isna().all()
+    assert ek.engine.explain(ev.judgments).empty
+    aligned = ek.align(ev, labels).set_index("judge")
+    assert aligned.loc[[name, "fake:strict"], "n_verdicts"].tolist() == [3, 3]
+    assert aligned.loc[name, "accuracy"] == 1.0  # P(pass) is .7, .3 and 0
+    assert ek.reliability(ev.votes)["n_items"].tolist()[0] == 3
+
+
+def test_a_profile_asks_for_the_version_that_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: At):
+    monkeypatch.chdir(tmp_path)  # freeze writes the rubric
+    with decider() as (server, model):
+        ev = ek.evaluate(items_with(WARM), RUBRIC, [at(server), "fake:strict"], cache=tmp_path)
+        with pytest.warns(ek.errors.EvalkitWarning, match="answered as 'luna-2026', and its name may"):
+            ek.freeze(ev, "moving.yaml")
+        server.faults = lambda body: {"body": model(body)["body"] | {"model": "luna"}}
+        ek.freeze(ek.evaluate(items_with(WARM), RUBRIC, at(server), cache=tmp_path / "pinned"), "pinned.yaml")
+    assert ek.load_profile("moving.yaml").judges[0].template == "decision@v1"
 
 
 def test_a_function_may_stand_in_for_a_decision_model(tmp_path: Path):
