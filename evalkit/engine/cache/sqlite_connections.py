@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from evalkit.engine.cache import sqlite_schema as schema
@@ -357,15 +357,8 @@ class _Gate:
             self._changed.notify_all()
 
 
-class _Store(Protocol):
-    database: Any
-
-    def abandon_after_fork(self) -> list[Any]: ...
-    def close(self) -> None: ...
-
-
 gate = _Gate()
-stores: weakref.WeakSet[_Store] = weakref.WeakSet()
+stores: weakref.WeakSet[Any] = weakref.WeakSet()
 """The open stores: closed when the process ends, and reset in a forked child."""
 
 
