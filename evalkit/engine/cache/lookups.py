@@ -125,7 +125,6 @@ class Chosen:
     rubric: str | None = None
     model: str | None = None
     source: str | None = None
-    keys: Collection[bytes] | None = None
     older_than: float | None = None
     keep_generations: int | None = None
 
@@ -138,7 +137,7 @@ class Chosen:
             )
 
     def where(self, connection: Connection) -> tuple[str, list[float]]:
-        """The conditions as SQL with its parameters; `keys` is left to the caller."""
+        """The conditions as SQL with its parameters."""
         conditions, parameters = ["true"], list[float]()
         if self.rubric is not None or self.model is not None:
             ids = [str(number) for number, parts in call_parts(connection).items() if self._fits(parts)]

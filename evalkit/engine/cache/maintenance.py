@@ -173,7 +173,6 @@ class Maintenance(Lookups):
         rubric: str | None = None,
         model: str | None = None,
         source: str | None = None,
-        keys: Collection[bytes] | None = None,
     ) -> int:
         """Write replies, all generations, to a JSONL file, sorted by key: the same replies, the same bytes.
 
@@ -187,8 +186,6 @@ class Maintenance(Lookups):
             ``model`` or ``provider:model``.
         source
             ``live``, ``batch`` or ``recorded``.
-        keys
-            Only replies with these keys.
 
         Returns
         -------
@@ -199,7 +196,7 @@ class Maintenance(Lookups):
 
         self._writer.flush()
         with self.database.reading() as connection:
-            return export(connection, Path(path), Chosen(rubric=rubric, model=model, source=source, keys=keys))
+            return export(connection, Path(path), Chosen(rubric=rubric, model=model, source=source))
 
     def import_(self, path: Path | str) -> ImportReport:
         """Read a file that `export` wrote; all of it or, after an error, nothing.
