@@ -167,12 +167,7 @@ class Maintenance(Lookups):
             return list(connection.execute(_EVALUATIONS, {"start": start}))
 
     def export(
-        self,
-        path: Path | str,
-        *,
-        rubric: str | None = None,
-        model: str | None = None,
-        source: str | None = None,
+        self, path: Path | str, *, rubric: str | None = None, model: str | None = None, source: str | None = None
     ) -> int:
         """Write replies, all generations, to a JSONL file, sorted by key: the same replies, the same bytes.
 
