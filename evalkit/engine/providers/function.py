@@ -15,7 +15,7 @@ from evalkit.core.strict_json import plain_number
 from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
-from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
+from evalkit.engine.providers.provider_interface import Client, ProblemKind, ProviderError
 from evalkit.engine.request import Request
 from evalkit.errors import InputError
 from evalkit.errors.secrets import text_of_error
@@ -44,7 +44,7 @@ def connect(judge: Judge, concurrency: int = _DEFAULT_THREADS) -> FunctionClient
     return FunctionClient(judge, concurrency)
 
 
-class FunctionClient:
+class FunctionClient(Client):
     """Calls the function: an async one on the loop, a sync one in threads, up to the run's concurrency.
 
     A thread cannot be stopped from outside. A thread that exceeds the judge's `timeout_s` still counts until it ends,
@@ -53,8 +53,6 @@ class FunctionClient:
     """
 
     supports_n: bool | None = False
-    max_concurrency: int | None = None
-    own_concurrency: int | None = None
 
     def __init__(self, judge: Judge, concurrency: int) -> None:
         self._judge = judge
@@ -62,9 +60,6 @@ class FunctionClient:
         call = getattr(self._function, "__call__", None)  # noqa: B004  # of an instance, it may be async
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(call)
         self._threads = asyncio.Semaphore(concurrency)
-
-    def stop(self) -> None:
-        """A call that was sent is under way."""
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """The reply for the request's first sample; a function returns one reply per call."""

@@ -60,18 +60,17 @@ class ProviderError(Exception):
 class Client(Protocol):
     """Asks one judge's model; used on the loop thread alone."""
 
-    supports_n: bool | None
+    supports_n: bool | None = None
     """Whether one request can return several replies; None: unknown."""
 
-    max_concurrency: int | None
+    max_concurrency: int | None = None
     """Maximum number of useful calls in flight; None: no limit."""
 
-    own_concurrency: int | None
+    own_concurrency: int | None = None
     """Calls in flight whatever a run's `concurrency` is: those of a model in this process; None: the run's."""
 
     def stop(self) -> None:
         """End the calls that have not begun; those that are under way finish."""
-        ...
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Ask for the request's first `n` samples: 1 to n replies, or a `ProviderError`.

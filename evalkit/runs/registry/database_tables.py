@@ -163,7 +163,6 @@ class RunTaskRow(OfRun, Base):
 
     position: Mapped[int]
     weight: Mapped[float]
-    plugin_id: Mapped[int | None] = mapped_column(ForeignKey("plugins.id"))
     binding: Mapped[dict[str, Any]]
     receipt_state: Mapped[str | None] = mapped_column(String(20))
     n_samples: Mapped[int | None]

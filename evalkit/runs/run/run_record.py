@@ -11,15 +11,15 @@ from typing import Any
 
 import orjson
 import pandas as pd
-from pydantic import ValidationError
 
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.errors import RegistryError
 from evalkit.runs.contract.figure_name_rules import is_count
 from evalkit.runs.contract.receipts import Receipt, RunFacts
 from evalkit.runs.run.run_display import run_html, run_text
 from evalkit.runs.run.run_facts import About, covers, facts_of, not_known
 
+OTHER_VERSION = "; use the evalkit version that wrote them"
 _MORE = ("not_known", "scored_nothing", "notes")
 
 
@@ -171,12 +171,8 @@ class Run:
     @cached_property
     def recorded(self) -> RunFacts:
         """What LightEval's process recorded: model, documents and metrics; without tasks if nothing is recorded."""
-        try:
-            return RunFacts.model_validate(self.artifacts.get("facts", {}))
-        except ValidationError as problem:
-            raise RegistryError(
-                f"run {self.id}: invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote them"
-            ) from None
+        facts, where = self.artifacts.get("facts", {}), f"run {self.id}: invalid facts"
+        return validated(RunFacts, facts, where, RegistryError, advice=OTHER_VERSION)
 
     @cached_property
     def facts(self) -> Mapping[About, Mapping[str, Any]]:

@@ -302,6 +302,6 @@ def test_directions_are_those_of_the_figures_metric() -> None:
 def test_facts_of_a_later_evalkit_are_an_error_that_says_so() -> None:
     later = replace(run_of(content()), artifacts={"facts": {"of_tomorrow": 1}})
     with pytest.raises(
-        RegistryError, match=r"run r1: invalid facts \(.*of_tomorrow.*use the evalkit version that wrote"
+        RegistryError, match=r"run r1: invalid facts: .*of_tomorrow.*use the evalkit version that wrote"
     ):
         _ = later.facts
