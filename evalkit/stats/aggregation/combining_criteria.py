@@ -18,7 +18,7 @@ from evalkit.rubrics.given_scales import ScaleLike, same_scale
 from evalkit.stats.plain_tables import OF_NO_RUBRIC, Keys, take_rows
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
+from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group
 from evalkit.tables.schemas import SCORE_KEY
 
 _NEED = [*SCORE_KEY, "score", "score_norm", "label", "passed", "reason", "status"]
@@ -89,7 +89,6 @@ def combine(
     frame, keys, rubric = _taken(scores, rubric, scale)
     if not rubric.criteria:  # of no rows
         return keys.restore(schemas.empty("rubric_scores"))
-    refuse_doubles(frame, SCORE_KEY, "scores")
     items = group(frame, ["rubric", "rubric_version", "item_id"])
     grid = _grid(frame, items, rubric)
     score, open_score = _weighted(grid, renormalise=missing == "renormalise")
