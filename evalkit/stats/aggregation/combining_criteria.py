@@ -100,16 +100,17 @@ def combine(
     score[failed] = 0.0
     passed = _passed(grid, rubric, score, failed)
     pieces = frame.iloc[items.first]
+    scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
     columns: dict[str, Any] = {key: pieces[key].array for key in ("rubric", "rubric_version", "item_id")}
-    columns |= {
+    columns |= _status(grid, score, passed, rubric) | {
         "score": _own_units(grid, rubric, score, failed),
         "score_norm": score,
         "passed": passed,
         "n_criteria": np.full(len(items), int(grid.applies.sum())),
         "n_scored": (grid.scored & grid.applies).sum(axis=1),
-    } | _status(grid, score, passed, rubric)
-    scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
-    columns |= {"level": [scale.level] * len(items), "scale": [scale.to_json()] * len(items)}
+        "level": [scale.level] * len(items),
+        "scale": [scale.to_json()] * len(items),
+    }
     if len(rubric.criteria) == 1 and "options" in frame:
         columns["options"] = pieces["options"].array
     return keys.restore(schemas.table("rubric_scores", columns))

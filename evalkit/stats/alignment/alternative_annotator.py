@@ -200,10 +200,9 @@ def alt_test(
         for judge, side in sides.items():
             head = panel.head | {"judge": judge}
             rows, row = _test(panel, side, float(epsilon))
-            row |= {"same_items": same_items, "ties": ties, "unscored": unscored}
+            options = {"same_items": same_items, "ties": ties, "unscored": unscored}
             by_annotator.extend(head | test for test in rows)
-            row["notes"] = [tables.note, row["notes"]]
-            by_judge.append(head | row)
+            by_judge.append(head | row | options | {"notes": [tables.note, row["notes"]]})
     summary = tables.finished(result_table(by_judge, *_WHOLE))
     return AltTest(summary, tables.keys.restore(result_table(by_annotator, *_EACH)))
 
@@ -267,15 +266,16 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
         row_of_annotator = {"annotator": name, "n_items": int(shared.sum())}
         rows.append(row_of_annotator | _against(won, lost, panel.unit[shared], epsilon))
     _adjust(rows)
+    tied = side.usable & ~side.known & side.answers.tied
     row = {
         "scoring": way,
         "epsilon": epsilon,
         "n_annotators": len(annotators.names),
         "n_items": int(counted_items.sum()),
         "n_left_out": int((side.usable & ~counted_items).sum()),
+        "n_tied": int(tied.sum()),
+        "n_unscored": int((side.usable & ~side.known & ~tied).sum()),
     }
-    tied = side.usable & ~side.known & side.answers.tied
-    row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
     return rows, row | _summed(rows, _why_untested(panel, side, labelled))
 
 

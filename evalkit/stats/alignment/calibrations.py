@@ -157,8 +157,8 @@ class Calibration:
             allowed = (0, 1) if self.figure == "passed" else scale.codes
             codes = [code for code in allowed if abs(float(code) - value) <= far + 1e-9]
             cell = ", ".join(map(str, codes)) or None
-            row = {"item_id": item, "criterion": criterion, "judge": judge, "calibrated": value, "codes": cell}
-            rows.append(row | {"n_codes": len(codes)})
+            head = {"item_id": item, "criterion": criterion, "judge": judge}
+            rows.append(head | {"calibrated": value, "codes": cell, "n_codes": len(codes)})
         types = "text: item_id criterion judge; number: calibrated; text: codes; count: n_codes"
         return tables.keys.restore(result_table(rows, types).astype({"item_id": "str"}))
 
@@ -281,13 +281,12 @@ def fit_calibration(
                 maps[key], errors[key] = fitted
     table = result_table(rows, *_TABLE)
     table = count_look(table, fresh, cache) if "part" in fresh else table
-    date = datetime.now(UTC).date().isoformat()
     return Calibration(
         table,
         result_table(points, *_POINTS),
         figure,
         maps,
-        date,
+        date=datetime.now(UTC).date().isoformat(),
         fitted_on=frozenset(used),
         errors=errors,
         scales=scales,

@@ -179,15 +179,17 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     best = _best_column(right)
     by_fold = [_best_column(right[fold != number]) for number in range(n_folds)]
     middle, column, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
+    in_sample, out_of_fold = right[:, best].mean(), right[items, column].mean()
+    gain = out_of_fold - right[:, middle].mean()
     row |= {
         "cut": _CUTS[best],
         "cut_lowest": _CUTS[min(by_fold)],
         "cut_highest": _CUTS[max(by_fold)],
-        "in_sample": right[:, best].mean(),
-        "out_of_fold": right[items, column].mean(),
+        "in_sample": in_sample,
+        "out_of_fold": out_of_fold,
+        "optimism": in_sample - out_of_fold,
+        "present": right[:, middle].mean(),
     }
-    row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
-    gain = row["out_of_fold"] - row["present"]
     return (
         row
         | ({"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {})

@@ -109,7 +109,6 @@ def halo(
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
     labels_of_both = labels_of_sides(single, together, labels, sides)
-    people, chosen = labels_of_both.people, labels_of_both.note
     by_judge: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     for pair in pairs(*sides):
         by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
@@ -120,9 +119,9 @@ def halo(
             "the items' own: pass the rows of explode_criteria as items=)"
         )
     rows = [
-        row | {"notes": [chosen, *row["notes"]]}
+        row | {"notes": [labels_of_both.note, *row["notes"]]}
         for parts in by_judge.values()
-        for row in _rows(parts, people, clusters, rows_of)
+        for row in _rows(parts, labels_of_both.people, clusters, rows_of)
     ]
     return result_table(rows, *_COLUMNS)
 

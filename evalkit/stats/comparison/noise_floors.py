@@ -109,9 +109,18 @@ def noise_floor(
         first = part.judgments.loc[(part.judgments["sample"] < k).to_numpy()]
         floor = floor_of(part, tables, k, judges, units, rule=part.scale.has_rule, own=first)
         n_wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
-        row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
-        row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "source": floor.source}
-        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": n_wanted, "notes": floor.note})
+        row: dict[str, Any] = {
+            **dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True)),
+            "rate": floor.rate,
+            "low": floor.ends.low,
+            "high": floor.ends.high,
+            "source": floor.source,
+            "n_items": floor.n_items,
+            "n_samples": k,
+            "n_wanted": n_wanted,
+            "notes": floor.note,
+        }
+        rows.append(row)
     return result_table(rows, *_COLUMNS)
 
 
@@ -137,7 +146,7 @@ def floor_of(
     rule: bool, own: pd.DataFrame | None = None,
 ) -> Floor:  # fmt: skip
     """Measured on the first of the tables with 2k samples, else the range that the part's `own` samples allow."""
-    for table in tables if part.decide is not None else ():
+    for table in tables:
         changed = changed_halves(table, k, judges, part.decide, rule=rule)
         if len(changed):
             return measured_floor(changed, clusters)
@@ -208,7 +217,7 @@ def chance_limit(n: int, floor: Floor) -> float:
 
 
 def changed_halves(
-    judgments: pd.DataFrame, k: int, judges: tuple[str, ...], decide: Decide, *, rule: bool
+    judgments: pd.DataFrame, k: int, judges: tuple[str, ...], decide: Decide | None, *, rule: bool
 ) -> pd.Series:
     """Per item, how often its verdict differs between two sets of k of its samples, over random splits; 0-1.
 
@@ -222,7 +231,7 @@ def changed_halves(
     judges
         The judges to sample again. Items on which one of them has under 2k samples are left out.
     decide
-        From judgments to votes or scores.
+        From judgments to votes or scores; without it nothing can be measured.
     rule
         Whether the verdict is `passed`, else the `label` or, without one on an interval scale, the score. Where one
         set has no verdict, nothing differs.
@@ -230,7 +239,7 @@ def changed_halves(
     used = [name for name in (*JUDGMENT_KEY, *_USED) if name in judgments]
     frame = judgments.loc[~judgments["error"].isin(NOT_ASKED).to_numpy(), used]
     frame, number, again = _numbered(frame, k, judges)
-    if not len(frame):
+    if decide is None or not len(frame):
         return pd.Series(dtype=np.float64)
     items, names = pd.factorize(frame["item_id"])
     rounds = _splits(int(number[again].max()) + 1, k, judges, len(names))

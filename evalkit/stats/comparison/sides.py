@@ -119,11 +119,12 @@ def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> list[str]
     """What differs from the rubric's own template, one criterion per call and scores read from the text."""
     spec = getattr(source, "spec", None)
     templates = [] if spec is None else [builder.template.label for builder in spec.prompt_builders]
-    has = {name for name in ("own_key", "score_mass", "score_sd") if judgments.get(name, pd.Series()).notna().any()}
+    nothing = pd.Series(dtype=object)
+    has = {name for name in ("own_key", "score_mass", "score_sd") if judgments.get(name, nothing).notna().any()}
     ways = {
         **{label: label != spec.rubric.template for label in templates},
         "own answer first": spec is None and "own_key" in has,
-        "repaired replies": judgments.get("repaired", pd.Series(dtype=bool)).any(),
+        "repaired replies": judgments.get("repaired", nothing).any(),
         "several criteria per call": judges_several_criteria(judgments),
         "expected scores": {"score_mass", "score_sd"} <= has,
         "most probable scores": "score_mass" in has and "score_sd" not in has,
