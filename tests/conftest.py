@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import os
@@ -155,6 +156,14 @@ def published_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no published data: EVALKIT_DATA is {named!r} and {folder.name}/ is not beside the project")
     return folder
+
+
+@pytest.fixture(scope="module")
+def frozen_heap() -> Iterator[None]:
+    """Keep what is there out of collections: where a model is freed, one of a large heap takes seconds."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.request import Request
 
 if TYPE_CHECKING:
-    from evalkit.engine.cache.store import ReplyStore
+    pass
 
 ProblemKind = Literal[
     "timeout", "connection", "rate_limited", "server_error", "malformed", "refused_parameter", "auth", "quota",
@@ -80,12 +80,3 @@ class Client(Protocol):
         to leave it out.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """What a client may have to know of its run: the store, from when replies count, and how many calls at a time."""
-
-    store: ReplyStore
-    newer_than: float | None
-    concurrency: int

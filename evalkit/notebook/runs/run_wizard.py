@@ -16,7 +16,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, InputError
 from evalkit.lighteval.run_cost_forecast import RunPlan, plan_run
 from evalkit.notebook.runs.run_form import RunForm
-from evalkit.notebook.runs.run_progress import UNFINISHED, Follower
+from evalkit.notebook.runs.run_progress import Follower
 from evalkit.notebook.runs.run_view import RunPanel
 from evalkit.rubrics.files import dump_yaml, write_new
 from evalkit.rubrics.profiles import profile_files
@@ -202,7 +202,7 @@ class WizardController(RunPanel):
         """After a restart: close runs whose process has ended, and follow one that continues."""
         self.runner.recover()
         self._draw_runs()
-        unfinished = [row for row in self.widget.runs["rows"] if row["status"] in UNFINISHED]
+        unfinished = [row for row in self.widget.runs["rows"] if row["status"] == "running"]
         if unfinished and self._follower is None:
             self.follow(unfinished[0]["id"])
 
@@ -251,7 +251,7 @@ class WizardController(RunPanel):
     def _start_on_screen(self) -> None:
         progress = self.widget.progress
         unseen = self._follower is not None and progress.get("id") != self._follower.run_id  # started just now
-        if self._starting or unseen or progress.get("status") in UNFINISHED:
+        if self._starting or unseen or progress.get("status") == "running":
             return  # a second click would start a second run
         refuse(self.errors)
         self._jobs.alert("")

@@ -93,7 +93,7 @@ function wizardPart(ctx) {
       : "<p class='ekw-empty'>No runs yet.</p>";
     if (runList !== list) put(".ekw-runs", (runList = list)); // the progress of a run does not scroll the list
   }
-  const mark = (status) => `<span class="ekw-${status === "succeeded" ? "better" : status === "failed" ? "worse" : "as"}">${{ succeeded: "✓", failed: "✗", running: "▶", queued: "…", cancelled: "■" }[status] || ""} ${esc(status)}</span>`;
+  const mark = (status) => `<span class="ekw-${status === "succeeded" ? "better" : status === "failed" ? "worse" : "as"}">${{ succeeded: "✓", failed: "✗", running: "▶", cancelled: "■" }[status] || ""} ${esc(status)}</span>`;
   function drawProgress() {
     const now = get("progress"), before = find(".ekw-log"), at = before?.scrollTop;
     const follows = !before || at + before.clientHeight >= before.scrollHeight - 4; // else the user is reading earlier lines

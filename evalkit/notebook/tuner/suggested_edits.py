@@ -125,14 +125,20 @@ class Suggestions:
         """Plan each edit that is not tried, and what asking for others costs; makes no calls."""
         edits, evaluation, left_usd, pool = self.edits, self._runs.evaluation, self._drafts.left_usd, self._drafts.pool
         about = evaluation, criterion, self._labels.log.n_edits
-        self.prices = {}
-        with suppress(EvalkitError):  # for example without labels
-            if evaluation is not None:
-                sides = evaluation, tuple(pool), criterion, self._labels.on_scale(criterion, evaluation)
-                usds = self._memo.once("prices", (*about, *pool), lambda: highest_prices(*sides))
-                self.prices = {judge.name: _asking(usd, left_usd) for judge, usd in zip(pool, usds, strict=True)}
+        prices = self._memo.once("prices", (*about, *pool), lambda: self._highest_prices(criterion))
+        self.prices = {name: _asking(usd, left_usd) for name, usd in prices.items()}
         plans = self._memo.once("tries", (edits, evaluation), lambda: self._plans(edits))
         self.tries = {key: run_price(plan, left_usd) or "no requests, nothing to pay" for key, plan in plans.items()}
+
+    def _highest_prices(self, criterion: str) -> dict[str, float | None]:
+        evaluation, pool = self._runs.evaluation, tuple(self._drafts.pool)
+        if evaluation is None:
+            return {}
+        with suppress(EvalkitError):  # for example without labels
+            labels = self._labels.on_scale(criterion, evaluation)
+            usds = highest_prices(evaluation, pool, criterion, labels)
+            return {judge.name: usd for judge, usd in zip(pool, usds, strict=True)}
+        return {}
 
     def _plans(self, edits: SuggestedEdits) -> dict[str, Plan]:
         """The plan of each edit that was not tried, by the key of the version that it makes."""

@@ -145,7 +145,6 @@ class RunRow(Base):
     error: Mapped[str | None] = mapped_column(Text)
     exit_code: Mapped[int | None]
     artifacts: Mapped[dict[str, Any]]
-    rerun_of: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))  # of earlier versions, no longer written
     worker: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]

@@ -92,7 +92,7 @@ class Run:
     resolution
         The plugins, profiles and templates that were used, with their hashes.
     status
-        ``running``, ``succeeded``, ``failed`` or ``cancelled``; in registries of earlier versions also ``queued``.
+        ``running``, ``succeeded``, ``failed`` or ``cancelled``.
     error
         Why it did not succeed.
     exit_code
@@ -141,8 +141,7 @@ class Run:
     @property
     def output(self) -> Path:
         """LightEval's output folder."""
-        attempts = self.artifacts.get("attempts", ())  # of earlier versions, whose workers could repeat a run
-        return self.folder / (f"attempt-{len(attempts)}" if attempts else "output")
+        return self.folder / "output"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -172,20 +171,12 @@ class Run:
     @cached_property
     def recorded(self) -> RunFacts:
         """What LightEval's process recorded: model, documents and metrics; without tasks if nothing is recorded."""
-        if "facts" in self.artifacts:
-            try:
-                return RunFacts.model_validate(self.artifacts["facts"])
-            except ValidationError as problem:
-                raise RegistryError(
-                    f"run {self.id}: invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote "
-                    "them"
-                ) from None
-        old = self.artifacts.get("scorers", {})  # of an earlier evalkit, which called what is its own `deterministic`
-        return RunFacts.model_validate(
-            {"tasks": {task: {"metrics": {
-                name: {"scorer": "own" if by == "deterministic" else by} for name, by in scorers.items()
-            }} for task, scorers in old.items()}}
-        )  # fmt: skip
+        try:
+            return RunFacts.model_validate(self.artifacts.get("facts", {}))
+        except ValidationError as problem:
+            raise RegistryError(
+                f"run {self.id}: invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote them"
+            ) from None
 
     @cached_property
     def facts(self) -> Mapping[About, Mapping[str, Any]]:

@@ -25,7 +25,6 @@ from evalkit.runs.registry.database_tables import Base, PackRow, PluginRow, Rece
 from evalkit.runs.run.binding_tasks import Resolution
 from evalkit.runs.run.run_record import Run, RunScore, RunTask
 
-_OPEN = ("queued", "running")  # earlier versions had a queue
 _LONGEST_PAUSE_S = 5.0
 
 
@@ -62,7 +61,7 @@ class RunStore:
         """Write how a run ended; False, without a change, if it is closed."""
         with self.registry.database.session() as session:
             # locked, but for SQLite, which has one writer at a time
-            mine = select(RunRow).where(RunRow.id == run_id, RunRow.status.in_(_OPEN)).with_for_update(of=RunRow)
+            mine = select(RunRow).where(RunRow.id == run_id, RunRow.status == "running").with_for_update(of=RunRow)
             if (row := session.scalars(mine).first()) is None:
                 return False
             now = _now(session)

@@ -34,6 +34,7 @@ from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, MissingExtraError
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 pytest.importorskip("torch", reason="needs the extra transformers")
 
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

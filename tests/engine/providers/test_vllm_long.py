@@ -25,6 +25,7 @@ from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.in_process_models import release_models
 from evalkit.errors import ConfigError, MissingExtraError
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 INSTALLED = importlib.util.find_spec("vllm") is not None
 
 

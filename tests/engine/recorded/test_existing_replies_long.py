@@ -293,24 +293,21 @@ class TestSamples:
 
 
 DATA = data_folder()
+FREE_PROMPTS = ("geval", "geval_no_auto_cot", "llm_eval_no_cot", "analyze_rate", "analyze_rate_auto_cot")
 PROMPTS = [
-    f"{criterion}/{prompt}"
+    (f"{criterion}/{name}", which)
     for criterion in ("naturalness", "engagingness")
-    for prompt in (
-        "geval",
-        "geval_no_auto_cot",
-        "llm_eval_no_cot",
-        "rate_explain",
-        "rate_explain_auto_cot",
-        "analyze_rate",
-        "analyze_rate_auto_cot",
-    )
+    for which, names in (("all", ("rate_explain", "rate_explain_auto_cot")), ("of all samples", FREE_PROMPTS))
+    for name in names
 ]
+"""With which votes are compared: those of fewer samples, too, where replies explain themselves. The same votes of the
+other prompts are compared over the corpus in `test_judge_alignment_long.py`, and within groups in
+`benchmarks/topical_chat.py`."""
 
 
 @pytest.mark.skipif(DATA is None, reason="no recorded data: set EVALKIT_DATA to its folder")
-@pytest.mark.parametrize("prompt", [*PROMPTS[:3], *(pytest.param(prompt) for prompt in PROMPTS[3:])])
-def test_correlations_equal_the_published_ones(prompt: str) -> None:
+@pytest.mark.parametrize(("prompt", "which"), PROMPTS)
+def test_correlations_equal_the_published_ones(prompt: str, which: str) -> None:
     recorded = pd.DataFrame(rows(DATA, f"topicalchat_gpt35_{prompt.split('/')[0]}"))
     replies = recorded[recorded["prompt_id"] == prompt]
     parsed = loaded(DATA, "topicalchat_ref_parsed.json.gz")[prompt]
@@ -322,8 +319,10 @@ def test_correlations_equal_the_published_ones(prompt: str) -> None:
     assert set(variant.own["source"]) == {"recorded"}
     n_figures = 0
     for name, k, rule, published in topical_chat.expected(reference):
+        if which != "all" and k < 20:
+            continue
         found = topical_chat.figures(variant, variant.authors[variant.authors["sample"] < k], **rule)
         assert found == pytest.approx(published, abs=1e-6), name
         n_figures += len(published)
-    assert n_figures == 2 * 6 + 5 * 4 * 6
+    assert n_figures == (2 + (5 if which == "all" else 1) * 4) * 6
     assert len(topical_chat.readings(variant)) <= 0.02 * len(variant.own)
