@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
 ALL = 41_106
+ALL = 41_061
+ALL = 41_140
 MOST = {
     "cli": 1_559,
     "core": 1_497,
@@ -32,6 +34,9 @@ MOST = {
     "lighteval": 2_779,
     "notebook": 5_069,
     "plots": 826,
+    "rubrics": 4_695,
+    "runs": 2_670,
+    "stats": 6_151,
     "rubrics": 4_693,
     "runs": 2_653,
     "rubrics": 4_691,
