@@ -160,7 +160,7 @@ def published_data() -> Path:
 
 @pytest.fixture(scope="module")
 def frozen_heap() -> Iterator[None]:
-    """What the tests before left stays out of collections: a model that is freed collects, seconds in a large process."""
+    """Keep what is there out of collections: where a model is freed, one of a large heap takes seconds."""
     gc.freeze()
     yield
     gc.unfreeze()

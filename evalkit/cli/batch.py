@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import evalkit as ek
@@ -36,9 +37,7 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     parts = add_group(commands, "batch", "judge in batches of the provider: half the price, within a day")
 
-    def add_part(name: str, run: Any, text: str, end: str = "") -> Parser:
-        return add_command(parts, name, run, text, end, flags=("cache", "json", "quiet"))
-
+    add_part = partial(add_command, parts, flags=("cache", "json", "quiet"))
     parser = add_part("submit", _submit, "send what the cache lacks; prints a ticket", _SUBMIT)
     _add_requests(parser)
     text = "fetch the replies of a ticket, or of all open tickets, into the cache; may be stopped and repeated"

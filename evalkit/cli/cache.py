@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import evalkit as ek
@@ -24,9 +25,7 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     parts = add_group(commands, "cache", "stored replies: count, export, import, remove")
 
-    def add_part(name: str, run: Any, text: str, end: str = "") -> Parser:
-        return add_command(parts, name, run, text, end, flags=("cache", "json", "quiet"))
-
+    add_part = partial(add_command, parts, flags=("cache", "json", "quiet"))
     add_part("stats", _stats, "stored replies per judge and rubric, and what they cost")
 
     parser = add_part("export", _export, "write replies to a JSONL file, for import elsewhere")

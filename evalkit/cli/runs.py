@@ -175,7 +175,7 @@ def _logs(args: argparse.Namespace) -> None:
         raise RegistryError(f"run {run.id} has no log on this machine (status: {run.status}; {where})")
     tail = Tail(run.log)
     while True:
-        over = run.status not in ("queued", "running")
+        over = run.status != "running"
         for line in tail.lines(whole=over or not args.follow):
             print(line)
         if over or not args.follow:

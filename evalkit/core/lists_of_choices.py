@@ -97,7 +97,7 @@ ScoringMode = Literal["deterministic", "judge", "jury"]
 SCORING_MODES: tuple[ScoringMode, ...] = get_args(ScoringMode)
 """Who scores a run: no judge, one judge, or several."""
 
-RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+RunStatus = Literal["running", "succeeded", "failed", "cancelled"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 
 PluginType = Literal["task", "metric", "bundle"]

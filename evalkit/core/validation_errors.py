@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
-from evalkit.errors import guess
+from evalkit.errors import EvalkitError, guess
 from evalkit.errors.secrets import is_key
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
+M = TypeVar("M", bound="BaseModel")
 _MOST_PROBLEMS = 3
 _MOST_CHARACTERS = 60
 _EXPECTED = dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a mapping")
@@ -85,6 +86,29 @@ def explain(error: ValidationError, model: type[BaseModel], *, redact: bool = Fa
     shown = list(alike.values())[:_MOST_PROBLEMS]
     more = len(every) - len(shown)
     return "; ".join(map(str, shown)) + (f" (and {more} more)" if more else "")
+
+
+def validated(
+    model: type[M], value: Any, where: str, error: type[EvalkitError], *, advice: str = "", redact: bool = False
+) -> M:
+    """The model of an untrusted value; an `error` that begins with the place and ends with the advice if it is none.
+
+    Examples
+    --------
+    >>> from pydantic import BaseModel
+    >>> from evalkit.errors import ConfigError
+    >>> class Range(BaseModel):
+    ...     low: int
+    >>> validated(Range, {"low": "one"}, "r.yaml", ConfigError, advice="; write a number")
+    Traceback (most recent call last):
+    evalkit.errors.ConfigError: r.yaml: low: must be a valid integer, got 'one'; write a number
+    """
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(value)
+    except ValidationError as problem:
+        raise error(f"{where}: {explain(problem, model, redact=redact)}{advice}") from None
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:

@@ -184,9 +184,7 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     logged = Counter[tuple[str, str]]()
     for evaluation, created, summary, _ in store.evaluations():
         shared = orjson.loads(summary)
-        n = len(shared["criteria"])  # an older evalkit wrote the sum of all criteria alone
-        usd_each = {name: None if shared[name] is None else shared[name] / n for name in ("paid_usd", "cost_usd")}
-        head = {"evaluation": shared.pop("what", evaluation[:_SHORT]), "time": created} | shared | usd_each
+        head = {"evaluation": shared.pop("what", evaluation[:_SHORT]), "time": created} | shared
         criteria_rows = [head | figures for figures in shared["criteria"]]
         logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(
             row["paid_usd"] or 0 for row in criteria_rows

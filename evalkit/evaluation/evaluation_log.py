@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
 
 def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
     """What `history` shows."""
-    spec, cost = evaluation.spec, evaluation.cost
+    spec = evaluation.spec
     assert spec is not None
     named = [(judge.name, f"{judge.provider}:{judge.model}") for judge in spec.judges]
     rules = spec.rules.to_dict() | ({"criteria_per_call": spec.criteria_per_call} if spec.is_grouped else {})
@@ -126,8 +126,6 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
         "template": ", ".join(dict.fromkeys(templates)),
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         "items": items[:10],
-        "paid_usd": cost.paid_usd,
-        "cost_usd": _sum(cost),
         "criteria": _figures(evaluation),
     }
 

@@ -23,7 +23,6 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation.evaluation import Evaluation, known_spec
 from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.rubrics.prompt_builder import PromptBuilder
-from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import (
     Floor,
     changed_halves,
@@ -33,7 +32,7 @@ from evalkit.stats.comparison.noise_floors import (
     noise_floor,
 )
 from evalkit.stats.comparison.sides import parts_of, side_of
-from evalkit.stats.result_tables import check_whole_numbers
+from evalkit.stats.result_tables import JURY, check_whole_numbers
 from evalkit.tables import schemas
 
 HALF_WIDTH = 0.03

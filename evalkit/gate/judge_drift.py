@@ -18,8 +18,8 @@ from evalkit.errors import counted
 from evalkit.gate.precedence import GateOptions
 from evalkit.gate.results_and_exit_code import Status, SuiteResult
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.drifts import drift
+from evalkit.stats.result_tables import JURY
 from evalkit.stats.significance import Outcomes, holm, permuted_samples
 from evalkit.stats.voting import vote
 

@@ -121,9 +121,7 @@ class Verdict:
     def _trace(self, item: Mapping[str, Any] | Trace) -> Trace:
         from dataclasses import replace
 
-        from pydantic import ValidationError
-
-        from evalkit.core.validation_errors import explain
+        from evalkit.core.validation_errors import validated
         from evalkit.errors import InputError
         from evalkit.gate import Trace
         from evalkit.gate.config import CheckedItem
@@ -131,12 +129,11 @@ class Verdict:
         if isinstance(item, Trace):
             return replace(item, line=1, request_id=self._name, attempt=None)
         try:
-            values = CheckedItem.model_validate(dict(item.items()))  # a row of a table has them, too
+            fields = dict(item.items())  # a row of a table has them, too
         except AttributeError:
             kind = type(item).__name__
             raise InputError(f"expected a mapping with the inputs of the rubric, or a Trace; got {kind}") from None
-        except ValidationError as problem:
-            raise InputError(f"the item: {explain(problem, CheckedItem)}") from None
+        values = validated(CheckedItem, fields, "the item", InputError)
         context = None if values.context is None else tuple(values.context)
         return Trace(1, self._name, values.question, context, values.answer, inputs=values.model_extra)
 
@@ -161,9 +158,7 @@ class Verdict:
 
 def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
     """The expectation; InputError for invalid values, with the argument names of `Verdict.check`."""
-    from pydantic import ValidationError
-
-    from evalkit.core.validation_errors import explain
+    from evalkit.core.validation_errors import validated
     from evalkit.errors import InputError
     from evalkit.gate.checks import CHECKS
     from evalkit.gate.config import Expected
@@ -174,10 +169,7 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
         raise InputError(f"verdict.check expected the id of a rubric, such as 'faithfulness', got a {name}; {advice}")
     if rubric in CHECKS:
         raise InputError(f"{rubric!r} is a check without a judge; use a plain assert, or evalkit ci")
-    try:
-        Expected(**given)
-    except ValidationError as problem:
-        raise InputError(f"verdict.check: {explain(problem, Expected)}") from None
+    validated(Expected, given, "verdict.check", InputError)
     return given
 
 

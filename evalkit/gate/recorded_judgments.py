@@ -7,11 +7,11 @@ from decimal import Decimal
 from operator import ge
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from evalkit.core.lists_of_choices import Reason
 from evalkit.core.settings import Rules
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.errors import InputError, counted, listed
 from evalkit.gate.config import Share
 from evalkit.gate.judgment import CriterionJudgment, Judgment, Rationale, agreement_of, judge_blocks, rules_hash
@@ -87,10 +87,7 @@ def read_recorded(
         When a field is missing or out of range, or fields contradict each other; `where` is file and line.
     """
     place = f"{where}: meta.verdict.judge.{name or rubric.id}"
-    try:
-        given = _Recorded.model_validate(raw)
-    except ValidationError as problem:
-        raise InputError(f"{place}: {explain(problem, _Recorded, redact=redact)}; record the trace again") from None
+    given = validated(_Recorded, raw, place, InputError, advice="; record the trace again", redact=redact)
     if contradiction := _contradiction(given, rubric, rules):
         raise InputError(f"{place} contradicts itself: {contradiction}; record the trace again")
     apart = ("samples", "keys", "judge", "source", "criteria")

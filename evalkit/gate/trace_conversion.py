@@ -58,7 +58,7 @@ def to_traces(
     Raises
     ------
     InputError
-        When an item has no inputs at all, or a judged item is not among the items.
+        When an item has no inputs at all, or an `attempt` in its `meta`, or a judged item is not among the items.
 
     Examples
     --------
@@ -197,6 +197,8 @@ def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment], inputs: Collec
         raise InputError(f"item {row['item_id']!r} has no inputs; give it those of the rubric, by their names")
     extra = {name: value for name, value in values.items() if name not in by_name}
     meta: dict[str, Any] = dict(carried.pop("meta", {}))
+    if meta.get("attempt") is not None:
+        raise InputError(f"item {row['item_id']!r}: meta.attempt is not read; pass it in the column attempt")
     meta |= ({"inputs": by_name} if by_name else {}) | ({"item": extra} if extra else {})
     if judged:
         meta["verdict"] = meta.get("verdict", {}) | {"judge": {name: one.to_dict() for name, one in judged.items()}}

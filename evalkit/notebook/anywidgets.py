@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +17,41 @@ def _joined(kind: str, *names: str) -> str:
     return "\n".join((_STATIC / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
 
 
-class TunerWidget(anywidget.AnyWidget):
-    """The screen of `RubricTuner`, `StartCard` and `JudgmentBrowser`: draws its traits, sends what the user does."""
-
-    _esm = _joined("js", "texts", "widget", "figures", "items", "editor", "runs", "queue", "start", "tuner")
-    _css = _joined("css", "tuner")
-    card = traitlets.Dict().tag(sync=True)
-    draft = traitlets.Dict().tag(sync=True)
-    jury = traitlets.Dict().tag(sync=True)
-    figures = traitlets.Dict().tag(sync=True)
-    page = traitlets.Dict().tag(sync=True)
-    item = traitlets.Dict().tag(sync=True)
-    suggestions = traitlets.Dict().tag(sync=True)
-    queue = traitlets.Dict().tag(sync=True)
-    notices: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    price = traitlets.Unicode().tag(sync=True)
-    status = traitlets.Dict().tag(sync=True)
-    alert = traitlets.Unicode().tag(sync=True)
-    code = traitlets.Unicode().tag(sync=True)
+def _widget(
+    name: str,
+    *,
+    scripts: Sequence[str],
+    styles: Sequence[str],
+    dicts: Sequence[str],
+    lists: Sequence[str] = (),
+    texts: Sequence[str] = ("alert",),
+) -> Any:
+    """A class of widgets with these files, which draw the traits of these names and send what the user does."""
+    kinds: dict[Any, Sequence[str]] = {traitlets.Dict: dicts, traitlets.List: lists, traitlets.Unicode: texts}
+    traits = {trait: kind().tag(sync=True) for kind, names in kinds.items() for trait in names}
+    files = {"_esm": _joined("js", *scripts), "_css": _joined("css", *styles)}
+    return type(name, (anywidget.AnyWidget,), {"__module__": __name__, **files, **traits})
 
 
-class RunWidget(anywidget.AnyWidget):
-    """The screen of `RunWizard` and `RunView`: draws its traits, and sends back what the user does."""
+TunerWidget = _widget(
+    "TunerWidget",
+    scripts=("texts", "widget", "figures", "items", "editor", "runs", "queue", "start", "tuner"),
+    styles=("tuner",),
+    dicts=("card", "draft", "jury", "figures", "page", "item", "suggestions", "queue", "status"),
+    lists=("notices",),
+    texts=("price", "alert", "code"),
+)
+"""The screen of `RubricTuner`, `StartCard` and `JudgmentBrowser`."""
 
-    _esm = _joined("js", "texts", "widget", "wizard", "runview")
-    _css = _joined("css", "tuner", "runs")
-    form = traitlets.Dict().tag(sync=True)
-    choices = traitlets.Dict().tag(sync=True)
-    check = traitlets.Dict().tag(sync=True)
-    runs = traitlets.Dict().tag(sync=True)
-    progress = traitlets.Dict().tag(sync=True)
-    run = traitlets.Dict().tag(sync=True)
-    page = traitlets.Dict().tag(sync=True)
-    sample = traitlets.Dict().tag(sync=True)
-    alert = traitlets.Unicode().tag(sync=True)
+RunWidget = _widget(
+    "RunWidget",
+    scripts=("texts", "widget", "wizard", "runview"),
+    styles=("tuner", "runs"),
+    dicts=("form", "choices", "check", "runs", "progress", "run", "page", "sample"),
+)
+"""The screen of `RunWizard` and `RunView`."""
 
-
-class LabelWidget(anywidget.AnyWidget):
-    """The screen of `LabelPage`: draws its traits, sends what the person does."""
-
-    _esm = _joined("js", "texts", "widget", "items", "label")
-    _css = _joined("css", "tuner", "label")
-    form = traitlets.Dict().tag(sync=True)
-    alert = traitlets.Unicode().tag(sync=True)
+LabelWidget = _widget(
+    "LabelWidget", scripts=("texts", "widget", "items", "label"), styles=("tuner", "label"), dicts=("form",)
+)
+"""The screen of `LabelPage`."""

@@ -15,8 +15,7 @@ from evalkit.rubrics.scales import Scale, folded
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import HasJudgments, labels_for, of_items
 from evalkit.stats.plain_tables import names_in, take_rows
-from evalkit.tables.grouping import group, refuse_doubles
-from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
+from evalkit.tables.grouping import group
 
 RUBRIC_KEY = ["rubric", "rubric_version", "criterion"]
 LABELLED = [*RUBRIC_KEY, "item_id", "score", "label", "passed", "tied", "level", "scale"]
@@ -33,7 +32,6 @@ def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[st
     by_judge = name == "votes" or "judge" in names_in(table)
     name, columns = ("votes", [*need, "judge"]) if by_judge else ("scores", list(need))
     frame, _ = take_rows(table, name, need=columns, function="the plot")
-    refuse_doubles(frame, VOTE_KEY if by_judge else SCORE_KEY, name)
     if {"level", "scale"} <= {*frame.columns} and measures(frame).without_ends.any():
         raise InputError(f"a plot shows the place of scores on their scale, and {NO_ENDS} to `vote` or `aggregate`")
     return frame

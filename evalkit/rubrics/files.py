@@ -164,8 +164,6 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
     from ruamel.yaml import YAML
 
     writer = YAML()
-    writer.default_flow_style = False
-    writer.allow_unicode = True
     writer.width = 4096
     writer.indent(mapping=2, sequence=4, offset=2)
     out = StringIO()

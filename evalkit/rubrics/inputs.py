@@ -99,8 +99,8 @@ def _images(cell: Any) -> list[Any]:
     parts = value if isinstance(value, list) else [value]
     if not all(map(is_unseen, parts)):
         raise InputError(
-            f"got {str(cell)!r:.60}; expected an image: bytes, a data: URL, an image of Pillow or datasets, a Path, or "
-            "names of files with ek.load_items(…, images='FOLDER'); evalkit fetches no address"
+            f"got {str(cell)!r:.60}; expected an image: a data: URL; from Python also bytes, an image of Pillow or "
+            "datasets, a Path, or names of files with ek.load_items(…, images='FOLDER'); evalkit fetches no address"
         )
     return parts
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.files import parse_json, read_text
@@ -87,10 +87,7 @@ def load_pollux(
         raise RubricError(f"{path}: criterion {listed(missing)} not found; available: {listed(values, most=20)}")
     entries = {}
     for key in wanted:
-        try:
-            entries[key] = _Entry.model_validate(values[key])
-        except ValidationError as error:
-            raise RubricError(f"{path}, criterion {key!r}: {explain(error, _Entry)}") from None
+        entries[key] = validated(_Entry, values[key], f"{path}, criterion {key!r}", RubricError)
     uses = Counter(entry.name.get(language) for entry in entries.values())
     return tuple(
         _criterion(f"{path}, criterion {key!r}", entry, language, f" [{key}]" * (uses[entry.name.get(language)] > 1))

@@ -63,12 +63,8 @@ def read_once(frame: pd.DataFrame) -> Flags:
 
 def order_scores(frame: pd.DataFrame, groups: Groups, value: Floats) -> dict[str, Floats]:
     """`OF_ORDERS` of each vote: the means of `value` over the judgments of each order that are not NaN."""
-    columns = {}
-    for column, name in zip(OF_ORDERS, ORDERS, strict=True):
-        rows = frame["order"].eq(name).to_numpy() & ~np.isnan(value)
-        n = groups.count(rows)
-        columns[column] = np.where(n > 0, groups.total(value, rows) / np.maximum(n, 1), np.nan)
-    return columns
+    rows = {column: frame["order"].eq(name).to_numpy() for column, name in zip(OF_ORDERS, ORDERS, strict=True)}
+    return {column: groups.mean(value, in_order & ~np.isnan(value)) for column, in_order in rows.items()}
 
 
 def order_flips(frame: pd.DataFrame, groups: Groups, scored: Flags, answer: Ints) -> BooleanArray:
@@ -96,6 +92,4 @@ def first_rates(frame: pd.DataFrame, groups: Groups) -> Floats:
     if frame["order"].isna().all():
         return np.full(len(groups), np.nan)
     first = shown_first(frame)
-    scored = ~np.isnan(first)
-    n = groups.count(scored)
-    return np.where(n > 0, groups.total(first, scored) / np.maximum(n, 1), np.nan)
+    return groups.mean(first, ~np.isnan(first))

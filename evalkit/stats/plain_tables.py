@@ -25,13 +25,14 @@ from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same
 from evalkit.rubrics.human_labels import NO_RUBRIC
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
-from evalkit.stats.result_tables import CRITERION_KEY, GAVE_NONE, JURY, verdict_codes
+from evalkit.stats.result_tables import CRITERION_KEY, GAVE_NONE, JURY, first_that_holds, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, factorized, group, refuse_doubles
 from evalkit.tables.items import is_missing
 from evalkit.tables.ties import labels_among, tied_text
 
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
+_KEY_OF_ROWS = {"judgments": schemas.JUDGMENT_KEY, "votes": schemas.VOTE_KEY, "scores": schemas.SCORE_KEY}
 _DEFAULTS = {"rubric": NO_RUBRIC, "rubric_version": "v1", "criterion": "score"}
 OF_NO_RUBRIC = "table@v1"
 """What a table is called that names no rubric."""
@@ -86,44 +87,6 @@ class Keys:
         if (places < 0).any():  # not of the user's table
             return column
         return pd.Series(pd.Index(originals).take(places), index=column.index).astype(dtype)
-
-
-def complete(
-    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Rubric | None = None
-) -> tuple[Any, Keys]:
-    """A table with the columns of evalkit's own and its keys as texts, unchecked; and what the keys were.
-
-    Parameters
-    ----------
-    source
-        A DataFrame; keys may be in its index, as after `groupby`. Anything else is returned as it is.
-    name
-        ``judgments``, ``votes`` or ``scores``.
-    need
-        The columns that the caller uses; those that can be filled in may be missing.
-    function
-        The name of the caller, for messages.
-    scale
-        What a user passed as `scale=`.
-    fallback
-        A rubric for the criteria whose scale nothing else says.
-
-    Raises
-    ------
-    InputError
-        For a table of another step, a missing column, two rows with one key, and answers that cannot be read.
-    """
-    frame = with_index(source)
-    if not isinstance(frame, pd.DataFrame):
-        return source, Keys()
-    refuse_twice(frame, name)
-    is_whole = {*need, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
-    if not is_whole:
-        _refuse_other_steps(frame, name, function)
-    frame, keys = _with_what_stays(*_text_keys(frame, plain=not is_whole))
-    if is_whole and scale is None and fallback is None:
-        return frame, keys
-    return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
 
 
 def names_in(source: Any) -> set[Any]:
@@ -193,16 +156,21 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     """InputError for a table that another function takes, and for one without answers, items or judges."""
     has = {*frame.columns}
     columns = f"it has {listed(frame.columns, most=30)}"
-    step = None
-    if name == "judgments" and "n_samples" in has and "sample" not in has:
-        step = "a table of votes, which `vote` has made; pass it to aggregate, disagreement or reliability"
-    elif name != "scores" and "n_judges" in has and "judge" not in has:
-        step = "a table of scores, which `aggregate` has made; summarize or combine takes it"
-    elif name == "votes" and "sample" in has and "n_samples" not in has:
-        step = "a judgments table, not votes: call vote(judgments) first"
-    elif name == "scores" and "judge" in has and "n_judges" not in has:
-        step = "a table of single judges, not scores: call aggregate(vote(judgments)) first"
-    if step is not None:
+    steps = {
+        "a table of votes, which `vote` has made; pass it to aggregate, disagreement or reliability": (
+            name == "judgments" and "n_samples" in has and "sample" not in has
+        ),
+        "a table of scores, which `aggregate` has made; summarize or combine takes it": (
+            name != "scores" and "n_judges" in has and "judge" not in has
+        ),
+        "a judgments table, not votes: call vote(judgments) first": (
+            name == "votes" and "sample" in has and "n_samples" not in has
+        ),
+        "a table of single judges, not scores: call aggregate(vote(judgments)) first": (
+            name == "scores" and "judge" in has and "n_judges" not in has
+        ),
+    }
+    if step := first_that_holds(steps):
         raise InputError(f"{function}: this is {step}")
     needed = ["item_id", *(["judge"] if name != "scores" else [])]
     lacking = [column for column in needed if column not in has]
@@ -337,8 +305,7 @@ def _completed(
 
 
 def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
-    of_table = {"judgments": schemas.JUDGMENT_KEY, "votes": schemas.VOTE_KEY, "scores": schemas.SCORE_KEY}[name]
-    keys = [key for key in of_table if key in frame]
+    keys = [key for key in _KEY_OF_ROWS[name] if key in frame]
     doubled = frame.duplicated(keys, keep=False).to_numpy()
     if not doubled.any():
         return
@@ -346,14 +313,17 @@ def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
     alike = ((frame[keys] == first[keys]) | (frame[keys].isna() & first[keys].isna())).all(axis=1)
     shown_keys = [key for key in keys if frame[key].nunique() > (key in _DEFAULTS)]
     cell = ", ".join(f"{key.removesuffix('_id')} {first[key]}" for key in shown_keys)
-    if "sample" in keys:
-        advice = "a column `sample` numbers the samples of a judge"
-    elif name == "scores":
-        advice = "with a column `judge`, `aggregate` makes one score of them; with a column `sample`, `vote` one vote"
-    else:
-        gaps = ", dropna=False" if frame[shown_keys].isna().any(axis=None) else ""
-        advice = f"a column `sample` makes them samples (table.groupby({shown_keys}{gaps}).cumcount())"
-        advice += "" if name == "judgments" else " for `vote`, which makes one vote of them"
+    gaps = ", dropna=False" if frame[shown_keys].isna().any(axis=None) else ""
+    as_samples = f"a column `sample` makes them samples (table.groupby({shown_keys}{gaps}).cumcount())"
+    ways_out = {
+        "a column `sample` numbers the samples of a judge": "sample" in keys,
+        "with a column `judge`, `aggregate` makes one score of them; with a column `sample`, `vote` one vote": (
+            name == "scores"
+        ),
+        as_samples: name == "judgments",
+        f"{as_samples} for `vote`, which makes one vote of them": name == "votes",
+    }
+    advice = first_that_holds(ways_out)
     raise InputError(f"{function}: {int(alike.sum())} rows of {cell}: {advice}; `drop_duplicates` removes them")
 
 
@@ -856,16 +826,40 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
 def take_rows(
     source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Rubric | None = None
 ) -> tuple[pd.DataFrame, Keys]:
-    """A table of evalkit's own or a plain one (`complete`), checked (`check_rows`); and the keys as its user has them.
+    """A table of evalkit's own, or a plain one with its columns, checked (`check_rows`); and the keys of its user.
+
+    Parameters
+    ----------
+    source
+        A DataFrame; keys may be in its index, as after `groupby`.
+    name
+        ``judgments``, ``votes`` or ``scores``.
+    need
+        The columns that the caller uses; those that can be filled in may be missing.
+    function
+        The name of the caller, for messages.
+    scale
+        What a user passed as `scale=`.
+    fallback
+        A rubric for the criteria whose scale nothing else says.
 
     Raises
     ------
     InputError
-        As these two.
+        For a table of another step, a missing column, two rows with one key, answers that cannot be read, and as
+        `check_rows`.
     """
-    needed_columns = list(need)
-    frame, keys = complete(source, name, need=needed_columns, function=function, scale=scale, fallback=fallback)
-    return check_rows(frame, name, need=needed_columns), keys
+    frame, keys, needed_columns = with_index(source), Keys(), list(need)
+    if isinstance(frame, pd.DataFrame):
+        refuse_twice(frame, name)
+        is_whole = {*needed_columns, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
+        _refuse_other_steps(frame, name, function)
+        frame, keys = _with_what_stays(*_text_keys(frame, plain=not is_whole))
+        if not is_whole or scale is not None or fallback is not None:
+            frame = _completed(frame, name, function, scale, fallback, is_whole=is_whole)
+    table = check_rows(frame, name, need=needed_columns)
+    refuse_doubles(table, [key for key in _KEY_OF_ROWS[name] if key in table], name, may_miss=["order"])
+    return table, keys
 
 
 def take_rows_by(
@@ -923,23 +917,16 @@ def check_points(table: Any) -> None:
 def take_votes(
     source: Any, *, need: Iterable[str], function: str, scale: Any = None, by: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, Keys]:
-    """As `take_rows_by`, for votes, or scores without judges, which are then those of the ``jury``; also for points.
-
-    Raises
-    ------
-    InputError
-        Also for two rows with one key.
-    """
+    """As `take_rows_by`, for votes, or scores without judges, which are then those of the ``jury``; also for points."""
     columns_there = names_in(source)
-    name, key = ("votes", schemas.VOTE_KEY) if "judge" in columns_there else ("scores", schemas.SCORE_KEY)
+    name = "votes" if "judge" in columns_there else "scores"
     check_points(source)
     kind_of_part = next(iter({"axis", "parent"} & columns_there), None)
     # points by axis: each axis is compared as a criterion is
     if kind_of_part and {"possible", "renormalised"} <= columns_there:
         names = source[kind_of_part].astype(object)
         source = source.assign(criterion=names.where(names.notna(), f"no {kind_of_part}"))
-    frame, keys = take_rows_by(source, name, by, need=[*key, *need], function=function, scale=scale)
-    refuse_doubles(frame, [*key, *by], name)
+    frame, keys = take_rows_by(source, name, by, need=[*_KEY_OF_ROWS[name], *need], function=function, scale=scale)
     return (frame if name == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))), keys
 
 

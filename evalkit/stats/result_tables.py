@@ -108,6 +108,11 @@ def interval_columns(names: Iterable[str]) -> list[str]:
     return [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
 
 
+def first_that_holds(reasons: Mapping[str, object]) -> str | None:
+    """The first reason that holds; None if none does."""
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
 def figure_row(name: str, value: float, interval: Interval, notes: Notes | None = None) -> dict[str, float]:
     """A figure and its interval as `interval_columns` names them; why there is none is added to `notes`."""
     if notes is not None and interval.reason is not None:

@@ -29,11 +29,11 @@ from evalkit.rubrics.row_scales import (
 )
 from evalkit.rubrics.scales import code_text
 from evalkit.stats import order_flips as flips
-from evalkit.stats.own_answers import OwnAnswers, own_answers
+from evalkit.stats.own_answers import own_answers
 from evalkit.stats.plain_tables import take_rows
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, tally
 from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.ties import tied_cells
 
@@ -112,7 +112,6 @@ def vote(
     rule = checked_rule("method", method, VOTE_RULES)
     _check_options(ties, unscored, min_self_agreement, pass_prob_at)
     frame, keys = take_rows(judgments, "judgments", need=_NEED, function="vote", scale=scale)
-    refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
     orders, twice = (flags(frame)[was_asked] for flags in (flips.know_both_orders, flips.show_items_twice))
     frame = frame if was_asked.all() else frame.loc[was_asked]
@@ -128,35 +127,45 @@ def vote(
         passed, verdict = _verdict_at(samples, measured, passes_at(prob, pass_prob_at))
     nominal = measured.nominal
     if isinstance(rule, OwnRule):
-        answers = _own(frame, counted, measured, rule, unscored=unscored, low=ties == "low")
+        of_pairs = counted.groups.count(counted.measured.nominal & ~np.isnan(counted.score)) > 0
+        values = counted.score, counted.names[counted.answer]
+        imputed = None if unscored == "drop" else float(unscored)
+        answers = own_answers(
+            rule, counted.groups, counted.scored, values, counted.weight, measured, of_pairs,
+            frame.iloc[counted.groups.first], imputed=imputed, low=ties == "low",
+        )  # fmt: skip
         score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
         passed, verdict = answers.verdict(passed, verdict)
         methods = np.full(len(nominal), rule.name, dtype=object)
     else:
         majority = _majority(counted, measured, ties)
-        middle = _middle(counted, measured, rule, ties) if rule != "majority" else majority
+        middle = majority
+        if rule != "majority":
+            rows = counted.scored & ~counted.measured.nominal
+            weights = np.ones(len(rows))
+            middle = averaged(rule, counted.groups, rows, counted.score, weights, measured, low=ties == "low")
         score, label, tied, among = (np.where(nominal, *pair) for pair in zip(majority, middle, strict=True))
         methods = np.where(nominal, "majority", rule).astype(object)
     names = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[names].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
+    reason = _reason(frame, samples, counted, verdict, tied & pd.isna(label))
+    bare = measured.without_ends & ~np.isnan(score) & pd.isna(verdict)
+    weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
-    columns |= {
+    columns |= _agreements(samples) | {
         "score": score,
         "score_norm": answer_norms(score, label, measured),
         "label": schemas.categorical(label),
         "passed": passed,
-    } | _agreements(samples)
-    columns["tied"] = tied | (verdict == "tied")
-    reason = _reason(frame, samples, counted, verdict, tied & pd.isna(label))
-    bare = measured.without_ends & ~np.isnan(score) & pd.isna(verdict)
-    columns["reason"] = schemas.categorical(np.where(bare, NO_ENDS, reason))
-    weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
-    columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
-    columns["order_flip"] = flips.order_flips(frame, samples.groups, samples.scored, samples.answer)
-    columns["method"] = schemas.categorical(methods)
-    columns["options"] = _options(len(nominal), rule, ties, unscored, min_self_agreement, pass_prob_at)
-    columns["tied_labels"] = schemas.categorical(among)
-    columns["first_rate"] = np.where(orders[samples.groups.first], flips.first_rates(frame, samples.groups), np.nan)
+        "tied": tied | (verdict == "tied"),
+        "reason": schemas.categorical(np.where(bare, NO_ENDS, reason)),
+        "weight": np.where(np.isnan(weight), 1.0, weight),
+        "order_flip": flips.order_flips(frame, samples.groups, samples.scored, samples.answer),
+        "method": schemas.categorical(methods),
+        "options": _options(len(nominal), rule, ties, unscored, min_self_agreement, pass_prob_at),
+        "tied_labels": schemas.categorical(among),
+        "first_rate": np.where(orders[samples.groups.first], flips.first_rates(frame, samples.groups), np.nan),
+    }
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
     if prob is not None:
@@ -283,22 +292,6 @@ def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats,
     lost = tied & (measured.nominal | (ties == "na"))
     score[lost], label[lost] = np.nan, None
     return score, label, tied, among
-
-
-def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
-    rows = samples.scored & ~samples.measured.nominal
-    return averaged(method, samples.groups, rows, samples.score, np.ones(len(rows)), measured, low=ties == "low")
-
-
-def _own(
-    frame: pd.DataFrame, samples: _Samples, measured: Measures, rule: OwnRule, *, unscored: Any, low: bool
-) -> OwnAnswers:
-    of_pairs = samples.groups.count(samples.measured.nominal & ~np.isnan(samples.score)) > 0
-    return own_answers(
-        rule, samples.groups, samples.scored, (samples.score, samples.names[samples.answer]), samples.weight,
-        measured, of_pairs, frame.iloc[samples.groups.first], imputed=None if unscored == "drop" else float(unscored),
-        low=low,
-    )  # fmt: skip
 
 
 def averaged(

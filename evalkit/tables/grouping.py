@@ -57,6 +57,12 @@ class Groups:
         chosen = values if rows is None else values[rows]
         return np.bincount(codes, weights=chosen, minlength=len(self)).astype(np.float64)
 
+    def mean(self, values: Floats, rows: Flags, weights: Floats | None = None) -> Floats:
+        """Mean of `values` per group over the rows marked in `rows`, NaN for none; `weights` has one of each row."""
+        weights = np.ones(len(values)) if weights is None else weights
+        top, bottom = self.total(np.where(rows, values, 0.0) * weights), self.total(weights, rows)
+        return np.asarray(np.divide(top, bottom, out=np.full(len(self), np.nan), where=bottom > 0))
+
 
 def group(frame: pd.DataFrame, keys: Sequence[str], *, may_miss: Sequence[str] = ()) -> Groups:
     """Groups of equal `keys`, numbered in order of first appearance.

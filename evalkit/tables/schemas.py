@@ -268,10 +268,6 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     if not isinstance(frame, pd.DataFrame):
         hint = _way_to_read(frame, name) or hint
         raise InputError(f"expected a {name} table (a DataFrame), got {kind_of(frame)}{hint}")
-    if name == "votes" and "sample" in frame.columns and "n_samples" not in frame.columns:
-        raise InputError("this is a judgments table, not votes: call vote(judgments) first")
-    if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:
-        raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
     missing = [column for column in (kinds if need is None else need) if column not in frame.columns]
     if missing:
         raise InputError(
@@ -281,9 +277,9 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
     # pandas would not know whether an index or a column of one name is meant
     plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
-    restored = dict[str, Any]()
+    restored, dtypes = dict[str, Any](), dict(zip(plain.columns, plain.dtypes, strict=True))
     for column, kind in (kinds | _MORE_COLUMNS.get(name, {})).items():
-        if column not in plain.columns:
+        if column not in dtypes or (dtypes[column].kind in "biuf" and _fits(dtypes[column], kind)):
             continue
         given = plain[column]
         cells = given if column in _MAY_BE_EMPTY or given.dtype.kind in "biuf" else _without_blanks(given)

@@ -153,6 +153,8 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     assert gate(path, "faithfulness").exit_code == 2
     with pytest.raises(InputError, match="item 'a' has no inputs; give it those of the rubric"):
         ek.gate.to_traces([{"item_id": "a", "group_id": "g", "question": None}], None, path)
+    with pytest.raises(InputError, match=r"item 'a': meta\.attempt is not read; pass it in the column attempt"):
+        ek.gate.to_traces([ITEMS[0] | {"item_id": "a", "meta": {"attempt": 2}}], None, path)
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
     with pytest.raises(InputError, match=r"1 judged item not found among the items \(the first: 'b'\); pass all items"):
         ek.gate.to_traces(ITEMS[:1], table, path)

@@ -15,20 +15,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 41_242
+ALL = 41_106
+ALL = 41_061
+ALL = 41_140
 MOST = {
     "cli": 1_559,
     "core": 1_497,
-    "engine": 9_832,
+    "engine": 9_739,
+ALL = 41_120
+MOST = {
+    "cli": 1_559,
+    "core": 1_497,
+    "engine": 9_733,
     "errors": 177,
-    "evaluation": 1_980,
-    "gate": 2_242,
+    "evaluation": 1_978,
+    "gate": 2_238,
     "inspect": 163,
     "lighteval": 2_779,
-    "notebook": 5_093,
+    "notebook": 5_069,
     "plots": 826,
     "rubrics": 4_695,
     "runs": 2_670,
+    "stats": 6_151,
+    "rubrics": 4_693,
+    "runs": 2_653,
+    "rubrics": 4_691,
+    "runs": 2_645,
     "stats": 6_332,
     "tables": 1_386,
 }
@@ -200,6 +212,7 @@ RAISED = (
     Raise("rubrics", 5, "a key of an input takes no method's place in a template"),
     Raise("tables", 1, "a file that a reader's own program cannot open is refused by its form"),
     Raise("evaluation", 1, "what probabilities do not show, and why"),
+    Raise("core", 6, "values of others are checked against their model in one place"),
 )
 
 

@@ -14,9 +14,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from joblib import Memory
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
@@ -34,9 +33,8 @@ from evalkit.errors import ConfigError, InputError
 class ReplyMemory(Memory):  # type: ignore[misc]
     """Memoize functions that call a judge; the replies are those of `ReplyStore`, by the same keys.
 
-    The function takes one argument that has `parts`, the `KeyParts` of one sample (a `Request` for
-    one sample will do), and returns a `Reply` or its text. Its source, name and place do not matter:
-    two functions called with equal parts share one reply, and no edit of a function drops one.
+    What the key of a call is made of, say the `kinds`. The function's source, name and place do not matter: two
+    functions called with equal parts share one reply, and no edit of a function drops one.
     A hit returns the newest generation in the store; a new reply is returned once it is stored.
 
     Parameters
@@ -51,27 +49,11 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         Unix time: an older reply is not a hit, and is superseded by the next one.
     verbose
         joblib's: above 0 it prints calls, arguments included.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from types import SimpleNamespace
-    >>> from evalkit.core.reply_keys import KeyParts
-    >>> parts = KeyParts("fake", "local", "strict", "support", "v1", "r", "t", 1.0, 512, {}, input_hash="0" * 64)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     memory = ReplyMemory(folder)
-    ...     @memory.cache
-    ...     def ask(question):
-    ...         print("asked")
-    ...         return "2"
-    ...     first, second = (ask(SimpleNamespace(parts=parts)) for _ in range(2))
-    ...     memory.store.close()
-    asked
-    >>> first == second, first.text
-    (True, '2')
     """
 
     store_backend: ReplyBackend
+    kinds: ClassVar[tuple[type[MemoizedReply], type[MemoizedReply]]]
+    """What a function is made, and what a coroutine function is made."""
 
     def __init__(
         self,
@@ -113,12 +95,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
             return lambda function: self.cache(function, verbose=verbose)
         function = func.func if isinstance(func, MemorizedFunc) else func
         is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
-        return self._kinds[is_async](function, self.store_backend, self._verbose if verbose is None else verbose)
-
-    @property
-    def _kinds(self) -> tuple[type[MemoizedReply], type[MemoizedReply]]:
-        """What a function is made, and what a coroutine function is made."""
-        return MemoizedReply, AsyncMemoizedReply
+        return self.kinds[is_async](function, self.store_backend, self._verbose if verbose is None else verbose)
 
     def clear(self, warn: bool = True, *, confirm: str | None = None) -> PruneReport:
         """Remove every reply of the store, exported before; see `ReplyStore.clear` for `confirm`."""
@@ -150,7 +127,7 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
         """What the reply key of a call is made of."""
-        return parts_of(args, kwargs)
+        raise NotImplementedError
 
     def _shown(self, reply: Reply) -> Any:
         """What a caller gets for a reply."""
@@ -243,27 +220,6 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
         started = time.time()
         future = self._put(parts, await self.func(*args, **kwargs), started, overwrite=overwrite)
         return decoded(await asyncio.wrap_future(future))
-
-
-def parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
-    """The key parts of the one argument of a function that has them."""
-    arguments = [*args, *kwargs.values()]
-    parts = getattr(arguments[0], "parts", None) if len(arguments) == 1 else None
-    if not isinstance(parts, KeyParts):
-        kinds = ", ".join(type(argument).__name__ for argument in arguments)
-        raise InputError(
-            "a function decorated with memory.cache takes one argument, an object with KeyParts in .parts, got "
-            f"({kinds})"
-        )
-    samples = getattr(arguments[0], "samples", None)
-    if samples is None:
-        return parts
-    if len(samples) != 1:
-        raise InputError(
-            "a function decorated with memory.cache takes a request for one sample, got a request for "
-            f"{len(samples)} samples"
-        )
-    return replace(parts, sample=samples[0])
 
 
 @contextmanager

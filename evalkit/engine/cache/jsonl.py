@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.core.files import BOM
 from evalkit.core.lists_of_choices import Order, ReplySource
@@ -53,8 +53,6 @@ _TAKE_OVER = (
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
-# an older evalkit stored, and so exported, whatever number a server stated
-_Tokens = Annotated[_Count | None, BeforeValidator(lambda n: None if type(n) is int and n >= 2**31 else n)]
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -84,8 +82,8 @@ class _Reply(_Checked):
     finish_reason: str | None = None
     refusal: str | None = None
     model: str | None = None
-    prompt_tokens: _Tokens = None
-    completion_tokens: _Tokens = None
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
     cost_usd: _Amount | None = None
     latency_s: _Amount | None = None
     created: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -167,15 +165,12 @@ def export(connection: Connection | None, path: Path, chosen: Chosen, *, fresh: 
 def _lines(connection: Connection | None, chosen: Chosen) -> Iterator[bytes]:
     if connection is None:
         return
-    keys = None if chosen.keys is None else frozenset(chosen.keys)
     with connection.snapshot():
         calls = call_parts(connection)
         where, parameters = chosen.where(connection)
         for key, generation, call_id, input_hash, order, sample, origin, value in connection.stream(
             _LINES.format(where), parameters
         ):
-            if keys is not None and key not in keys:
-                continue
             parts = {**calls[call_id], "input_hash": input_hash.hex(), "order": order, "sample": sample}
             line = {"key": key.hex(), "generation": generation, "parts": parts, "reply": orjson.Fragment(value)}
             if origin is not None:
@@ -223,8 +218,7 @@ def _read(line: bytes) -> tuple[int, Row]:
     checked = _Line.model_validate(raw)
     parts = KeyParts.from_dict(raw["parts"])
     origin = bytes.fromhex(checked.promoted_from) if checked.promoted_from else None
-    tokens = {name: getattr(checked.reply, name) for name in ("prompt_tokens", "completion_tokens")}
-    row = row_of(parts, Reply.from_dict(raw["reply"] | tokens), promoted_from=origin)
+    row = row_of(parts, Reply.from_dict(raw["reply"]), promoted_from=origin)
     if row.key.hex() != checked.key:
         raise CacheError(
             f"the key {checked.key[:12]}… does not belong to this reply, whose key is {row.key.hex()[:12]}…"

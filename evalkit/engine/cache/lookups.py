@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import orjson
 
@@ -39,6 +39,7 @@ _BY_CONTENT = (
 
 
 _CLOCKS_DIFFER_S = 300.0
+_COUNTED, _US_DOLLARS = ("hits", "misses", "joins", "stored"), ("saved_usd", "paid_usd")
 
 
 def is_as_new(created: float, since: float) -> bool:
@@ -46,18 +47,6 @@ def is_as_new(created: float, since: float) -> bool:
     return since <= created <= max(since, time.time()) + _CLOCKS_DIFFER_S
 
 
-class Counts(TypedDict):
-    """Hits, misses, joins and stored replies (numbers); US$ saved by hits, and paid for replies, of known cost."""
-
-    hits: int
-    misses: int
-    joins: int
-    stored: int
-    saved_usd: float
-    paid_usd: float
-
-
-@dataclass(slots=True, eq=False)
 class Counters:
     """Thread-safe counters of one store in one process.
 
@@ -72,40 +61,19 @@ class Counters:
     {'hits': 3, 'misses': 0, 'joins': 0, 'stored': 0, 'saved_usd': 0.5, 'paid_usd': 0.0}
     """
 
-    hits: int = 0
-    misses: int = 0
-    joins: int = 0
-    stored: int = 0
-    saved_usd: float = 0.0
-    paid_usd: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    def __init__(self) -> None:
+        self._lock, self._counts = threading.Lock(), dict.fromkeys(_COUNTED, 0) | dict.fromkeys(_US_DOLLARS, 0.0)
 
-    def add(
-        self,
-        *,
-        hits: int = 0,
-        misses: int = 0,
-        joins: int = 0,
-        stored: int = 0,
-        saved_usd: float | None = 0.0,
-        paid_usd: float = 0.0,
-    ) -> None:
-        """Add to the counts; `saved_usd` None (a reply of unknown price) adds nothing."""
+    def add(self, **amounts: float | None) -> None:
+        """Add to the counts; None (the price of a reply, if it is unknown) adds nothing."""
         with self._lock:
-            self.hits += hits
-            self.misses += misses
-            self.joins += joins
-            self.stored += stored
-            self.saved_usd += saved_usd or 0.0
-            self.paid_usd += paid_usd
+            for name, amount in amounts.items():
+                self._counts[name] += amount or 0
 
-    def as_dict(self) -> Counts:
+    def as_dict(self) -> dict[str, float]:
         """A copy of the counts of one moment."""
         with self._lock:
-            return Counts(
-                hits=self.hits, misses=self.misses, joins=self.joins, stored=self.stored, saved_usd=self.saved_usd,
-                paid_usd=self.paid_usd,
-            )  # fmt: skip
+            return {**self._counts}
 
 
 @dataclass(slots=True)
@@ -125,7 +93,6 @@ class Chosen:
     rubric: str | None = None
     model: str | None = None
     source: str | None = None
-    keys: Collection[bytes] | None = None
     older_than: float | None = None
     keep_generations: int | None = None
 
@@ -138,7 +105,7 @@ class Chosen:
             )
 
     def where(self, connection: Connection) -> tuple[str, list[float]]:
-        """The conditions as SQL with its parameters; `keys` is left to the caller."""
+        """The conditions as SQL with its parameters."""
         conditions, parameters = ["true"], list[float]()
         if self.rubric is not None or self.model is not None:
             ids = [str(number) for number, parts in call_parts(connection).items() if self._fits(parts)]

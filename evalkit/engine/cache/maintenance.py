@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from evalkit.core.formatting import money
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.database_protocol import REPLIES, Connection
-from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, PaidRubric, call_id, call_parts
+from evalkit.engine.cache.lookups import Chosen, Counters, Lookups, PaidRubric, call_id, call_parts
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
 
@@ -63,7 +63,7 @@ class Stats(TypedDict):
     cost_usd: float
     judges: list[dict[str, Any]]
     rubrics: list[dict[str, Any]]
-    session: Counts
+    session: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +167,7 @@ class Maintenance(Lookups):
             return list(connection.execute(_EVALUATIONS, {"start": start}))
 
     def export(
-        self,
-        path: Path | str,
-        *,
-        rubric: str | None = None,
-        model: str | None = None,
-        source: str | None = None,
-        keys: Collection[bytes] | None = None,
+        self, path: Path | str, *, rubric: str | None = None, model: str | None = None, source: str | None = None
     ) -> int:
         """Write replies, all generations, to a JSONL file, sorted by key: the same replies, the same bytes.
 
@@ -187,8 +181,6 @@ class Maintenance(Lookups):
             ``model`` or ``provider:model``.
         source
             ``live``, ``batch`` or ``recorded``.
-        keys
-            Only replies with these keys.
 
         Returns
         -------
@@ -199,7 +191,7 @@ class Maintenance(Lookups):
 
         self._writer.flush()
         with self.database.reading() as connection:
-            return export(connection, Path(path), Chosen(rubric=rubric, model=model, source=source, keys=keys))
+            return export(connection, Path(path), Chosen(rubric=rubric, model=model, source=source))
 
     def import_(self, path: Path | str) -> ImportReport:
         """Read a file that `export` wrote; all of it or, after an error, nothing.

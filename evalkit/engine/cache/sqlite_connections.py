@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from evalkit.engine.cache import sqlite_schema as schema
@@ -62,11 +62,11 @@ class Connection(sqlite3.Connection):
     def schema(self, path: Path | None = None) -> int:
         """See `database_protocol.Connection`. The log counts too (the file's first bytes may be older).
 
-        With `path`, CacheError if a newer evalkit has written the store there.
+        With `path`, CacheError if another evalkit, with another schema, has written the store there.
         """
         number: int = self.execute("PRAGMA user_version").fetchone()[0]
-        if path is not None and number > schema.SCHEMA:
-            raise CacheError(f"{path} {schema.newer_text(number)}; it was left untouched")
+        if path is not None and number != schema.SCHEMA:
+            raise CacheError(f"{path} {schema.other_form(number)}; it was left untouched")
         return number
 
     @contextlib.contextmanager
@@ -107,7 +107,7 @@ class Connections:
     def reading(self) -> Iterator[Connection | None]:
         """A connection for reading; None while there is no file. SQLite's errors are raised as CacheError.
 
-        The file is checked first, and an older one is migrated.
+        The file is checked first.
         """
         with gate.using(self.path):
             with self._guard:
@@ -258,30 +258,18 @@ class Connections:
                 self.let_go(self._idle.pop())
 
     def _check_other_file(self, seen: Identity | None) -> Identity | None:
-        """Check another file than before, and migrate it if it is older; its identity after that."""
+        """Check another file than before; its identity after that."""
         if self._seen is not None:
             self.close()
         if seen is None:
             return None
-        number = schema.check_file(self.path)
-        if self.read_only and number < schema.SCHEMA:
-            advice = "use that evalkit"
-            if number in schema.MIGRATIONS:
-                advice = "make the file writable and open it once, so that evalkit updates it"
-            fact = f"was written by an older evalkit (file format {number}, now {schema.SCHEMA})"
-            raise CacheError(f"{self.path} is read-only and {fact}; {advice}")
+        schema.check_file(self.path)
         if schema.log_size(self.path):  # the number may be there alone, and a writer would move it into the file
             with contextlib.closing(self._connect("mode=ro")) as connection:
                 connection.schema(self.path)
-        with contextlib.closing(self._connect()) as connection:
-            with connection.snapshot():  # another process may migrate it at this moment
-                version = connection.schema(self.path)
-                schema.check_objects(self.path, connection, version)
-            if version < schema.SCHEMA and not self.read_only:
-                with self.transaction(connection):
-                    version = connection.schema()  # another process may have been faster
-                    if version < schema.SCHEMA:
-                        schema.migrate(self.path, connection, version)
+        with contextlib.closing(self._connect()) as connection, connection.snapshot():
+            connection.schema(self.path)
+            schema.check_objects(self.path, connection)
         self._seen = self.identity()
         return self._seen
 
@@ -369,15 +357,8 @@ class _Gate:
             self._changed.notify_all()
 
 
-class _Store(Protocol):
-    database: Any
-
-    def abandon_after_fork(self) -> list[Any]: ...
-    def close(self) -> None: ...
-
-
 gate = _Gate()
-stores: weakref.WeakSet[_Store] = weakref.WeakSet()
+stores: weakref.WeakSet[Any] = weakref.WeakSet()
 """The open stores: closed when the process ends, and reset in a forked child."""
 
 

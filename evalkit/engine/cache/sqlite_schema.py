@@ -1,4 +1,4 @@
-"""The SQLite file: its tables, and how it is created, checked before it is opened, and migrated.
+"""The SQLite file: its tables, and how it is created, and checked before it is opened.
 
 `docs/adr/0003-reply-store.md` says why it looks like this.
 """
@@ -11,7 +11,6 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,7 +23,6 @@ APPLICATION_ID = 0x45766B72
 SCHEMA = 3
 """Number of the table form, kept in the file's `user_version`. (`KEY_SCHEMA` is that of the keys.)"""
 
-Migration = Callable[[sqlite3.Connection], object]
 _EVALUATIONS = """
 CREATE TABLE evaluations (
     evaluation TEXT PRIMARY KEY CHECK (length(evaluation) = 64),
@@ -33,22 +31,6 @@ CREATE TABLE evaluations (
     settings TEXT NOT NULL
 )"""
 SHARED = (
-    """
-CREATE TABLE leases (
-    run TEXT NOT NULL,
-    holder TEXT NOT NULL,
-    usd DOUBLE PRECISION NOT NULL,
-    calls BIGINT NOT NULL,
-    expires DOUBLE PRECISION NOT NULL,
-    PRIMARY KEY (run, holder)
-)""",
-    """
-CREATE TABLE rates (
-    run TEXT NOT NULL,
-    service TEXT NOT NULL,
-    free_at DOUBLE PRECISION NOT NULL,
-    PRIMARY KEY (run, service)
-)""",
     """
 CREATE TABLE tickets (
     ticket TEXT PRIMARY KEY,
@@ -64,11 +46,7 @@ CREATE TABLE ticket_keys (
 )""",
 )
 """Tables of both databases: `tickets` has the requests of batches, `ticket_keys` the reply keys that one
-of them is asking for (see `batch_tickets`). Nothing uses `leases` and `rates`."""
-
-
-MIGRATIONS: dict[int, Migration] = {}
-"""Schema number -> the step to the next number, inside a transaction that is already open; 3 is the first number."""
+of them is asking for (see `batch_tickets`)."""
 
 _PAGE_SIZE = 4096
 _TABLES = f"""
@@ -104,8 +82,10 @@ CREATE TABLE facts (
 {";".join(SHARED).replace("BYTEA", "BLOB")};
 """
 _HEADER_BYTES = 100
-_NAMES = ("calls", "replies", "facts", "evaluations", "leases", "rates", "tickets", "ticket_keys")
+_NAMES = ("calls", "replies", "facts", "evaluations", "tickets", "ticket_keys")
 _OBJECTS = {("index", "replies_content"), *(("table", name) for name in _NAMES)}
+_UNUSED = {("table", "leases"), ("table", "rates")}
+"""Empty tables that a store may have as well."""
 
 _ELSEWHERE = "move it away or set EVALKIT_CACHE to another folder"
 _WHAT_TO_DO = {
@@ -131,8 +111,8 @@ def cache_error(path: Path, problem: sqlite3.Error | OSError) -> CacheError:
     return CacheError(f"reply store {path}: {problem}; {advice}")
 
 
-def check_file(path: Path) -> int:
-    """The schema number of the store at `path`, read from the file alone, without its log.
+def check_file(path: Path) -> None:
+    """Check the store at `path` by the file alone, without its log.
 
     SQLite may write to a file when it opens it, so it opens this one as immutable. Python must not open the file: as
     it closes it again, this process would lose all its locks on the file, also those of other connections.
@@ -155,12 +135,12 @@ def check_file(path: Path) -> int:
             if application != APPLICATION_ID:
                 problem_text = f"is a SQLite file of another program (application id {application:#x}): {_ELSEWHERE}"
             elif schema > SCHEMA:
-                problem_text = newer_text(schema)
+                problem_text = other_form(schema)
             # with a log beside it a shorter file is right: its end may still be in the log
             elif size < _HEADER_BYTES or (is_short and not log_size(path)):
                 problem_text = f"is truncated to {size} bytes: restore it, or move it away and import an export"
             else:
-                return schema
+                return
         # another process may be moving its log into the file at this moment
         if attempt < 2:
             time.sleep(0.05)
@@ -199,24 +179,22 @@ def log_size(path: Path) -> int:
         return 0
 
 
-def newer_text(schema: int) -> str:
-    """What is wrong with a store of a newer schema, in words."""
-    newer = f"file format {schema}, this one reads up to {SCHEMA}"
-    return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
+def other_form(schema: int) -> str:
+    """What is wrong with a store of another schema, in words."""
+    if schema > SCHEMA:
+        newer = f"file format {schema}, this one reads up to {SCHEMA}"
+        return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
+    return f"was written by an older evalkit (file format {schema}, now {SCHEMA}): use that evalkit, or {_ELSEWHERE}"
 
 
-def check_objects(path: Path, connection: sqlite3.Connection, schema: int) -> None:
-    """Reject a file with more than evalkit's tables: a trigger in it would run at every write.
-
-    A file of an older schema may lack some: whether it can be migrated, `migrate` says.
-    """
+def check_objects(path: Path, connection: sqlite3.Connection) -> None:
+    """Reject a file with more than evalkit's tables: a trigger in it would run at every write."""
     objects = {
         (kind, name)
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
         if not name.startswith("sqlite_")
     }
-    missing = _OBJECTS - objects if schema >= SCHEMA else set()
-    for kind, name in sorted((objects - _OBJECTS) | missing):
+    for kind, name in sorted((objects ^ _OBJECTS) - (objects & _UNUSED)):
         state = "holds" if (kind, name) in objects else "lacks"
         raise CacheError(
             f"{path} {state} the {kind} {name!r}, so it was not written by evalkit and was left unchanged; {_ELSEWHERE}"
@@ -280,31 +258,3 @@ def place(fresh: Path, path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def migrate(path: Path, connection: sqlite3.Connection, found: int) -> None:
-    """Migrate a store of the older schema `found`, inside a transaction: make a copy, then run all steps.
-
-    Raises
-    ------
-    CacheError
-        If a step is missing or fails; the store is unchanged, and the copy is beside it.
-    """
-    copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
-    part_path = copy.with_name(f".{copy.name}.{os.getpid()}.part")
-    part_path.unlink(missing_ok=True)
-    part_path.touch(0o600, exist_ok=False)
-    part_path.chmod(path.stat().st_mode & 0o666)
-    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part_path)) as target:
-        source.backup(target)
-    part_path.replace(copy)
-    try:
-        for number in range(found, SCHEMA):
-            MIGRATIONS[number](connection)
-    except (KeyError, sqlite3.Error) as problem:
-        reason = f"no update from file format {problem}" if isinstance(problem, KeyError) else str(problem)
-        raise CacheError(
-            f"{path} could not be updated from file format {found} to {SCHEMA} ({reason}) and is unchanged; a copy "
-            f"of it is {copy}"
-        ) from problem
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")

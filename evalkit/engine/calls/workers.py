@@ -12,29 +12,29 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evalkit.core.judge_field_checks import is_private
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import TOO_LONG, Failure, Reply
 from evalkit.core.providers import PROVIDERS
-from evalkit.core.settings import CONCURRENCY, Options
+from evalkit.core.settings import CONCURRENCY
 from evalkit.engine.cache.batch_tickets import IN_BATCH
-from evalkit.engine.calls.budget import Budget, image_tokens, upper_bound
-from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetError, Outcome, PendingCall, Progress
+from evalkit.engine.calls.budget import image_tokens, upper_bound
+from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetError, Outcome, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retries_and_breaker import EMPTY, IN_FLIGHT, REASONS, Breaker, FirstReplies
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.error_answers import SYSTEM_ROLE, fact_of, instead_of, learnt
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.waits import wait_of, wait_text
 from evalkit.engine.request import asks_singly
 from evalkit.errors import CacheError
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_withheld
 
 if TYPE_CHECKING:
-    from evalkit.engine.cache.store import ReplyStore
+    from evalkit.engine.calls.scheduler import Scheduler
 
 _IN_BATCH = "a batch has requested the reply; collect fetches it"
 _RATE_LIMIT_PATIENCE = 4
@@ -46,30 +46,10 @@ _TOKENS_OF_A_CALL = 1000  # about
 _STARTS_BEFORE = 100  # calls of other judges and runs of its process may start before the one that holds a claim
 
 
-class Run(Protocol):
-    """What workers need of the run that they work for: `Scheduler`."""
-
-    store: ReplyStore
-    options: Options
-    newer_than: float | None
-    budget: Budget | None
-    counts: Progress
-    stopped: bool
-
-    def note(self, text: str) -> None:
-        """Add a warning to be issued once, at the end."""
-
-    def fail(self, error: BaseException) -> None:
-        """End the run with an error, after the calls in flight have finished."""
-
-    def resolve(self, key: bytes, outcome: Outcome) -> None:
-        """Publish the outcome of a sample."""
-
-
 class _Wakeable(set["asyncio.Task[Any]"]):
     """The workers that wait in a block of it, which `stop` may interrupt; not a generator, which takes longer."""
 
-    def __init__(self, run: Run, check_open: Callable[[], None]) -> None:
+    def __init__(self, run: Scheduler, check_open: Callable[[], None]) -> None:
         self._run, self._check_open = run, check_open
 
     def __enter__(self) -> None:
@@ -90,10 +70,10 @@ class _Wakeable(set["asyncio.Task[Any]"]):
 class Workers:
     """The queue of one judge in one run, and the tasks that send its calls."""
 
-    def __init__(self, judge: Judge, run: Run) -> None:
+    def __init__(self, judge: Judge, run: Scheduler) -> None:
         self.judge, self._run = judge, run
         concurrency = run.options.concurrency or CONCURRENCY
-        self._client = connect(judge, RunSettings(run.store, run.newer_than, concurrency))
+        self._client = connect(judge, concurrency)
         limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
         server = judge.base_url or "" if judge.service == "local" else judge.service
         self._limiter = limiters.setdefault((server, judge.model, judge.api_key_env), RateLimiter())

@@ -39,11 +39,6 @@ class Memory(ReplyMemory):
     cache = ReplyMemory.cache
     clear = ReplyMemory.clear
 
-    @property
-    def _kinds(self) -> tuple[type[MemoizedReply], type[MemoizedReply]]:
-        """See `ReplyMemory._kinds`."""
-        return MemoizedCall, AsyncMemoizedCall
-
 
 def memory(
     cache: Path | str | None = None,
@@ -156,6 +151,9 @@ class MemoizedCall(MemoizedReply):
 
 class AsyncMemoizedCall(MemoizedCall, AsyncMemoizedReply):
     """As `MemoizedCall` for a coroutine function; one call for all tasks and loops that await one key."""
+
+
+Memory.kinds = MemoizedCall, AsyncMemoizedCall
 
 
 def _by_name(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -275,9 +275,6 @@ class Columns(VerdictColumns):
             # as `token_count`, without a call for each of a million replies
             counts = [value if type(value) is int and 0 <= value <= MOST_TOKENS else -1 for value in numbers]
             cells[field][where] = counts or -1
-            # an older evalkit stored any number that a server stated, and a price by it
-            unknown = [n < 0 and value is not None for n, value in zip(counts, numbers, strict=True)]
-            cells["cost_usd"][where[unknown] if unknown else []] = math.nan
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         cells["source"][where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
-from evalkit.engine.providers.provider_interface import Client, RunSettings
+from evalkit.engine.providers.provider_interface import Client
 
 __all__ = ["check_ready", "connect"]
 
@@ -16,8 +16,8 @@ _MODULES = {
 }
 
 
-def connect(judge: Judge, run: RunSettings | None = None) -> Client:
-    """The client of a judge's provider; a function judge's replies are memoized in the store of its `run`.
+def connect(judge: Judge, concurrency: int | None = None) -> Client:
+    """The client of a judge's provider; a function judge has as many threads as calls may be in flight.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def connect(judge: Judge, run: RunSettings | None = None) -> Client:
     if getattr(judge.given, "calls", False):
         called: Client = import_module(f"{__name__}.called_clients").connect(judge)
         return called
-    options = (judge,) if run is None or judge.provider != "function" else (judge, run)
+    options = (judge,) if concurrency is None or judge.provider != "function" else (judge, concurrency)
     client: Client = import_module(_MODULES[judge.provider]).connect(*options)
     return client
 

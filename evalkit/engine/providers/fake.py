@@ -17,6 +17,7 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.engine.providers.provider_interface import Client
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, guess
 
@@ -64,7 +65,7 @@ _USUAL_FORMS = ("{text}\nScore: {code}", "{text}\n[[{code}]]", _TAGGED, "{text}\
 _VERDICT_FIELDS = ("score", "label", "verdict", "result", "answer", "choice")
 
 
-class FakeClient:
+class FakeClient(Client):
     """The client of one persona.
 
     The score rises with the share of the answer's words that occur in the context, reference or question. Noise is
@@ -80,8 +81,6 @@ class FakeClient:
     """
 
     supports_n: bool | None = True
-    max_concurrency: int | None = None
-    own_concurrency: int | None = None
 
     def __init__(self, judge: Judge) -> None:
         if judge.model not in PERSONAS:
@@ -90,9 +89,6 @@ class FakeClient:
                 f"unknown persona {judge.model!r} of the fake judge; {hint}allowed: {', '.join(PERSONAS)}"
             )
         self.persona = judge.model
-
-    def stop(self) -> None:
-        """A call that was sent is under way."""
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Replies for the request's first `n` samples."""

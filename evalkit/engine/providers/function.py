@@ -1,4 +1,4 @@
-"""Judges that are Python functions (`Judge.function`), memoized by joblib over the reply store."""
+"""Judges that are Python functions (`Judge.function`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.strict_json import plain_number
 from evalkit.core.threads import in_daemon_thread
-from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
-from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError, RunSettings
+from evalkit.engine.providers.provider_interface import Client, ProblemKind, ProviderError
 from evalkit.engine.request import Request
 from evalkit.errors import InputError
 from evalkit.errors.secrets import text_of_error
@@ -40,12 +39,12 @@ def check(judge: Judge) -> None:
     judge.load_function()
 
 
-def connect(judge: Judge, run: RunSettings | None = None) -> FunctionClient:
-    """The client of a function judge; without a run its replies are not memoized."""
-    return FunctionClient(judge, run)
+def connect(judge: Judge, concurrency: int = _DEFAULT_THREADS) -> FunctionClient:
+    """The client of a function judge, with so many threads."""
+    return FunctionClient(judge, concurrency)
 
 
-class FunctionClient:
+class FunctionClient(Client):
     """Calls the function: an async one on the loop, a sync one in threads, up to the run's concurrency.
 
     A thread cannot be stopped from outside. A thread that exceeds the judge's `timeout_s` still counts until it ends,
@@ -54,29 +53,17 @@ class FunctionClient:
     """
 
     supports_n: bool | None = False
-    max_concurrency: int | None = None
-    own_concurrency: int | None = None
 
-    def __init__(self, judge: Judge, run: RunSettings | None) -> None:
+    def __init__(self, judge: Judge, concurrency: int) -> None:
         self._judge = judge
         self._function: Any = judge.load_function()
         call = getattr(self._function, "__call__", None)  # noqa: B004  # of an instance, it may be async
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(call)
-        self._threads = asyncio.Semaphore(_DEFAULT_THREADS if run is None else run.concurrency)
-        self._memoized: Any = self._reply
-        if run is not None:
-            self._memoized = ReplyMemory(run.store.cache, since=run.newer_than).cache(self._reply)
-
-    def stop(self) -> None:
-        """A call that was sent is under way."""
+        self._threads = asyncio.Semaphore(concurrency)
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """The reply for the request's first sample; a function returns one reply per call."""
         del n, adapt
-        reply: Reply = await self._memoized(replace(request, samples=request.samples[:1], keys=request.keys[:1]))
-        return [reply]
-
-    async def _reply(self, request: Request) -> Reply:
         started = time.time()
         value = await self._in_time(request.prompt)
         if value is None or isinstance(value, str):
@@ -95,7 +82,7 @@ class FunctionClient:
         if cost is None:
             cost = cost_of(price_of(self._judge), value.prompt_tokens, value.completion_tokens)
         latency = now - started if value.latency_s is None else value.latency_s
-        return replace(value, created=value.created or now, latency_s=latency, cost_usd=cost, source="live")
+        return [replace(value, created=value.created or now, latency_s=latency, cost_usd=cost, source="live")]
 
     async def _in_time(self, prompt: Prompt) -> Any:
         """What the function returns; a `ProviderError` if it raises or takes too long."""

@@ -10,7 +10,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.request import Request
 
 if TYPE_CHECKING:
-    from evalkit.engine.cache.store import ReplyStore
+    pass
 
 ProblemKind = Literal[
     "timeout", "connection", "rate_limited", "server_error", "malformed", "refused_parameter", "auth", "quota",
@@ -60,18 +60,17 @@ class ProviderError(Exception):
 class Client(Protocol):
     """Asks one judge's model; used on the loop thread alone."""
 
-    supports_n: bool | None
+    supports_n: bool | None = None
     """Whether one request can return several replies; None: unknown."""
 
-    max_concurrency: int | None
+    max_concurrency: int | None = None
     """Maximum number of useful calls in flight; None: no limit."""
 
-    own_concurrency: int | None
+    own_concurrency: int | None = None
     """Calls in flight whatever a run's `concurrency` is: those of a model in this process; None: the run's."""
 
     def stop(self) -> None:
         """End the calls that have not begun; those that are under way finish."""
-        ...
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Ask for the request's first `n` samples: 1 to n replies, or a `ProviderError`.
@@ -80,12 +79,3 @@ class Client(Protocol):
         to leave it out.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """What a client may have to know of its run: the store, from when replies count, and how many calls at a time."""
-
-    store: ReplyStore
-    newer_than: float | None
-    concurrency: int

@@ -50,11 +50,9 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The large figure of a version with its interval (None: not known), and in words with its coverage."""
+    """The large figure of a version (None: not known), and in words with its interval and coverage."""
 
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
     text: str = "not known"
 
 
@@ -140,8 +138,8 @@ def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: st
 
 
 def _point(name: str, value: Any, low: Any, high: Any, n: Any, whole: Any, items: str = "item") -> Point:
-    middle, left, right = (None if pd.isna(number) else round(float(number), 4) for number in (value, low, high))
-    return Point(middle, left, right, f"{name} {figure(value, low, high)}, {n} of {counted(whole, items)}")
+    known = None if pd.isna(value) else round(float(value), 4)
+    return Point(known, f"{name} {figure(value, low, high)}, {n} of {counted(whole, items)}")
 
 
 def change_from(

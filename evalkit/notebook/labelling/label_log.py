@@ -247,7 +247,7 @@ class LabelLog:
                 self._acts.append((item_id, criterion, annotator))
         else:
             self._put((item_id, criterion, annotator), _edit_of(values))
-            if "source" not in values:  # written by an earlier version, when every annotator counted
+            if "source" not in values:  # as given: who gave it counts
                 self.counting.add(annotator)
             with suppress(KeyError, TypeError, ValueError):
                 if values.get("label") is not None or criterion == _SKIPPED:
@@ -558,7 +558,7 @@ def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> d
 
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
-    """The edit in a line of the log, or in a row of a labels table; lines of earlier versions have no source."""
+    """The edit in a line of the log, or in a row of a labels table; what has no source was given."""
     label, source = values.get("label"), values.get("source")
     source = "given" if source is None else source if source in SOURCES else "picked"
     more = (name for name in LabelEdit.__slots__[2:] if type(values.get(name)) in _KINDS.get(name, (str,)))

@@ -16,7 +16,6 @@ from evalkit.runs.processes.child_process import Tail
 
 _EVERY_S = 0.5
 _KEPT_LINES, _SHOWN_LINES = 400, 14
-UNFINISHED = ("queued", "running")
 
 
 class Follower:
@@ -75,20 +74,19 @@ class Follower:
             if progress != last:
                 self._on_change(progress)
                 last = progress
-            if run.status not in UNFINISHED:
+            if run.status != "running":
                 self._on_end(run)
                 return
             self._stopping.wait(_EVERY_S)
 
     def _progress(self, run: Run) -> dict[str, Any]:
-        if self._tail is None or self._tail.path != run.log:  # a queued run has no folder yet
+        if self._tail is None:
             self._tail = Tail(run.log)
-        self._log.extend(self._tail.lines(whole=run.status not in UNFINISHED))
+        self._log.extend(self._tail.lines(whole=run.status != "running"))
         judged = read_progress(run.output / RECEIPTS_FILE)
         head = {"id": run.id, "pack": run.pack, "model": run.model, "status": run.status, "error": run.error or ""}
         done = {"judged": [judged.done, judged.total] if judged else [], "tasks": _tasks(run)}
-        is_here = run.status == "queued" or run.log.exists()
-        return {**head, **done, "log": list(self._log)[-_SHOWN_LINES:], "here": is_here}
+        return {**head, **done, "log": list(self._log)[-_SHOWN_LINES:], "here": run.log.exists()}
 
 
 def _tasks(run: Run) -> list[list[str]]:

@@ -15,7 +15,6 @@ import pandas as pd
 from evalkit.core.formatting import figure, html_page, html_table
 from evalkit.errors import InputError, counted
 from evalkit.lighteval.result_tables import details_table, judgments_table
-from evalkit.notebook.runs.run_progress import UNFINISHED
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.runs import Run
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
@@ -122,7 +121,7 @@ def run_payload(run: Run) -> dict[str, Any]:
     """A run as plain JSON values for the screen: the title, tables and facts that ``print(run)`` shows."""
     head = {"id": run.id, "title": run_title(run), "status": run.status, "error": run.error or ""}
     notes, facts = [*run.notes, *filter(None, [run_without(run)])], [[name, value] for name, value in run_facts(run)]
-    if run.status in UNFINISHED:
+    if run.status == "running":
         notes.append("this is the run as it was when it was read; to see it now, read it again and run the cell")
     tables = [
         {"title": title, "columns": list(dict.fromkeys(name for row in rows for name in row)), "rows": rows}

@@ -16,7 +16,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, InputError
 from evalkit.lighteval.run_cost_forecast import RunPlan, plan_run
 from evalkit.notebook.runs.run_form import RunForm
-from evalkit.notebook.runs.run_progress import UNFINISHED, Follower
+from evalkit.notebook.runs.run_progress import Follower
 from evalkit.notebook.runs.run_view import RunPanel
 from evalkit.rubrics.files import dump_yaml, write_new
 from evalkit.rubrics.profiles import profile_files
@@ -32,15 +32,62 @@ _SHOWN_RUNS = 10
 _CLOSE_WAIT_S = 60.0
 
 
-class WizardController(RunPanel):
-    """Draws the form and the run, and does what the user asks for on screen.
+ScoringConfigLike = ScoringConfig | Mapping[str, Any] | str | Path
 
-    No callback of the kernel waits: long jobs run in the background, and a run is a process of its own.
+
+class RunWizard(RunPanel):
+    """Set up a run of a pack, see errors and cost, start it, and view its results.
+
+    As the last line of a notebook cell it draws itself. The run is a process of its own: it continues when the
+    kernel ends, and the same cell finds it again in the registry. Everything done on screen is available as a call too.
+
+    Parameters
+    ----------
+    registry
+        The registry, or its URL or file; by default that of `Registry.open`.
+    runner
+        Executes runs; by default ``Runner(registry)``. With a runner, its registry is used.
+    scoring_config
+        Initial scoring config: a mapping, JSON text, or a JSON or YAML file.
+    **fields
+        Initial `pack`, `model`, `backend`, `scoring_mode`, `max_samples`; the others are those of the registry's newest
+        run.
+
+    Raises
+    ------
+    MissingExtraError
+        Without ipywidgets and anywidget (extra ``notebook``).
+    ConfigError
+        For an invalid scoring config, and unknown fields.
+    RegistryError
+        When the registry cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     registry = Registry.open(f"{folder}/registry.sqlite")
+    ...     pack = registry.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
+    ...     wizard = RunWizard(registry, pack="smoke@1", model="gpt2")
+    ...     print(wizard.errors, wizard.command().split(" --registry")[0])
+    ...     wizard.close()
+    ...     registry.close()
+    {} evalkit run start smoke@1 --model gpt2
     """
 
-    def __init__(self, runner: Runner, form: RunForm) -> None:
+    def __init__(
+        self,
+        registry: Registry | str | Path | None = None,
+        *,
+        runner: Runner | None = None,
+        scoring_config: ScoringConfigLike | None = None,
+        **fields: Any,
+    ) -> None:
+        if runner is None:
+            runner = Runner(registry if isinstance(registry, Registry) else Registry.open(registry))
+        form = _initial_form(runner, scoring_config).filled(scoring_config, **fields)
         super().__init__("RunWizard")
-        self.runner, self.registry, self.form = runner, runner.registry, form
+        self.runner, self.registry = runner, runner.registry
         self._follower: Follower | None = None
         self._revision = 0
         self._form_message, self._starting = "", False
@@ -60,6 +107,57 @@ class WizardController(RunPanel):
         self._fill(form)
         self._draw_runs()
         self._jobs.do("recover", self._recover)
+
+    @property
+    def run(self) -> Run | None:
+        """The run that is followed or shown, as it is now; None before there is one."""
+        run_id = self.widget.progress.get("id") or self.widget.run.get("id")
+        return self.runner.run(str(run_id)) if run_id else None
+
+    def set(self, scoring_config: ScoringConfigLike | None = None, **fields: Any) -> None:
+        """Fill in fields; the others stay.
+
+        Raises
+        ------
+        ConfigError
+            For an invalid scoring config, and unknown fields.
+        """
+        self._fill(self.form.filled(scoring_config, **fields))
+
+    def plan(self) -> RunPlan:
+        """The most judge calls that the run makes, and their price (see `plan_run`).
+
+        Raises
+        ------
+        ConfigError
+            When the run could not start: with everything that is wrong.
+        """
+        refuse(self.errors)
+        return plan_run(self.registry, self.form.pack, **self.form.settings)
+
+    def export(self, form: str = "yaml", file: str | Path | None = None) -> str:
+        """The scoring config as ``yaml`` or ``json``; with `file`, also written there, in the format of its suffix.
+
+        Raises
+        ------
+        ConfigError
+            With `file`: in deterministic mode, which has no config; when the config is invalid; when the file exists.
+        """
+        if file is not None:
+            self._save(Path(file))
+        return self.form.export(form)
+
+    def wait(self, timeout_s: float = 600.0) -> Run:
+        """Wait for the end of the run that is followed; the run at its end, or after so many seconds.
+
+        Raises
+        ------
+        InputError
+            When no run is selected.
+        """
+        followed = self.followed
+        followed.wait(timeout_s)
+        return self.runner.run(followed.run_id)
 
     @property
     def errors(self) -> dict[str, str]:
@@ -202,7 +300,7 @@ class WizardController(RunPanel):
         """After a restart: close runs whose process has ended, and follow one that continues."""
         self.runner.recover()
         self._draw_runs()
-        unfinished = [row for row in self.widget.runs["rows"] if row["status"] in UNFINISHED]
+        unfinished = [row for row in self.widget.runs["rows"] if row["status"] == "running"]
         if unfinished and self._follower is None:
             self.follow(unfinished[0]["id"])
 
@@ -251,7 +349,7 @@ class WizardController(RunPanel):
     def _start_on_screen(self) -> None:
         progress = self.widget.progress
         unseen = self._follower is not None and progress.get("id") != self._follower.run_id  # started just now
-        if self._starting or unseen or progress.get("status") in UNFINISHED:
+        if self._starting or unseen or progress.get("status") == "running":
             return  # a second click would start a second run
         refuse(self.errors)
         self._jobs.alert("")
@@ -277,123 +375,6 @@ class WizardController(RunPanel):
         self._save(file)
         self.widget.check = {**self.widget.check, "saved": f"saved as {file}"}
 
-
-def refuse(errors: Mapping[str, str]) -> None:
-    """Raise ConfigError with all errors of a form, if there are any."""
-    if errors:
-        raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
-
-
-def _names(table: Any) -> list[str]:
-    return [f"{name}@{version}" for name, version in zip(table["name"], table["version"], strict=True)]
-
-
-ScoringConfigLike = ScoringConfig | Mapping[str, Any] | str | Path
-
-
-class RunWizard(WizardController):
-    """Set up a run of a pack, see errors and cost, start it, and view its results.
-
-    As the last line of a notebook cell it draws itself. The run is a process of its own: it continues when the
-    kernel ends, and the same cell finds it again in the registry. Everything done on screen is available as a call too.
-
-    Parameters
-    ----------
-    registry
-        The registry, or its URL or file; by default that of `Registry.open`.
-    runner
-        Executes runs; by default ``Runner(registry)``. With a runner, its registry is used.
-    scoring_config
-        Initial scoring config: a mapping, JSON text, or a JSON or YAML file.
-    **fields
-        Initial `pack`, `model`, `backend`, `scoring_mode`, `max_samples`; the others are those of the registry's newest
-        run.
-
-    Raises
-    ------
-    MissingExtraError
-        Without ipywidgets and anywidget (extra ``notebook``).
-    ConfigError
-        For an invalid scoring config, and unknown fields.
-    RegistryError
-        When the registry cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     registry = Registry.open(f"{folder}/registry.sqlite")
-    ...     pack = registry.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
-    ...     wizard = RunWizard(registry, pack="smoke@1", model="gpt2")
-    ...     print(wizard.errors, wizard.command().split(" --registry")[0])
-    ...     wizard.close()
-    ...     registry.close()
-    {} evalkit run start smoke@1 --model gpt2
-    """
-
-    def __init__(
-        self,
-        registry: Registry | str | Path | None = None,
-        *,
-        runner: Runner | None = None,
-        scoring_config: ScoringConfigLike | None = None,
-        **fields: Any,
-    ) -> None:
-        if runner is None:
-            runner = Runner(registry if isinstance(registry, Registry) else Registry.open(registry))
-        super().__init__(runner, _initial_form(runner, scoring_config).filled(scoring_config, **fields))
-
-    @property
-    def run(self) -> Run | None:
-        """The run that is followed or shown, as it is now; None before there is one."""
-        run_id = self.widget.progress.get("id") or self.widget.run.get("id")
-        return self.runner.run(str(run_id)) if run_id else None
-
-    def set(self, scoring_config: ScoringConfigLike | None = None, **fields: Any) -> None:
-        """Fill in fields; the others stay.
-
-        Raises
-        ------
-        ConfigError
-            For an invalid scoring config, and unknown fields.
-        """
-        self._fill(self.form.filled(scoring_config, **fields))
-
-    def plan(self) -> RunPlan:
-        """The most judge calls that the run makes, and their price (see `plan_run`).
-
-        Raises
-        ------
-        ConfigError
-            When the run could not start: with everything that is wrong.
-        """
-        refuse(self.errors)
-        return plan_run(self.registry, self.form.pack, **self.form.settings)
-
-    def export(self, form: str = "yaml", file: str | Path | None = None) -> str:
-        """The scoring config as ``yaml`` or ``json``; with `file`, also written there, in the format of its suffix.
-
-        Raises
-        ------
-        ConfigError
-            With `file`: in deterministic mode, which has no config; when the config is invalid; when the file exists.
-        """
-        if file is not None:
-            self._save(Path(file))
-        return self.form.export(form)
-
-    def wait(self, timeout_s: float = 600.0) -> Run:
-        """Wait for the end of the run that is followed; the run at its end, or after so many seconds.
-
-        Raises
-        ------
-        InputError
-            When no run is selected.
-        """
-        followed = self.followed
-        followed.wait(timeout_s)
-        return self.runner.run(followed.run_id)
-
     def __repr__(self) -> str:
         run = self.run
         return "\n".join(filter(None, [self.command(), "" if run is None else str(run)]))
@@ -405,6 +386,16 @@ class RunWizard(WizardController):
             parts.append(html_table(rows, texts=list(rows[0]), caption="Runs of this registry"))
         parts.append("<p class='note'>Run this cell to set up a run; the widget needs a kernel.</p>")
         return html_page(parts) + self._run_html()
+
+
+def refuse(errors: Mapping[str, str]) -> None:
+    """Raise ConfigError with all errors of a form, if there are any."""
+    if errors:
+        raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
+
+
+def _names(table: Any) -> list[str]:
+    return [f"{name}@{version}" for name, version in zip(table["name"], table["version"], strict=True)]
 
 
 def _initial_form(runner: Runner, config: ScoringConfigLike | None) -> RunForm:

@@ -2,10 +2,12 @@
 const KINDS = {
   same: "agree", near: "other level", "false pass": "✗ false pass", "false fail": "✗ false fail", differs: "✗ differs", none: "no verdict",
 };
+const interval = (value) => esc(value).replace(/-(?=\d)/g, "−").replace(/ \[(.*)\]/, " <i>[$1]</i>");
+const drawTile = (tile) => `<div class="ekw-tile"><dt>${esc(tile.title)}</dt><dd><b>${interval(tile.value)}</b>${
+  tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;
 
 function figuresPart(ctx) {
   const { root, find, put, get } = ctx;
-  const interval = (value) => esc(value).replace(/-(?=\d)/g, "−").replace(/ \[(.*)\]/, " <i>[$1]</i>");
   const plural = (n, one, many) => (n === 1 ? one : many);
   const MOST_TABS = 3;
   const LONGEST = 100; // characters of the sentence that stay in one line; more is under Why
@@ -78,8 +80,6 @@ function figuresPart(ctx) {
     if (!n && !decision && !tiles.length) return "";
     return `<button data-do="why" data-key="why" aria-expanded="${root.classList.contains("ekw-noted")}">Why${n ? ` · ${counted(n, "note")}` : ""}${gravest ? `<span class="ekw-named">: ${esc(gravest)}</span>` : ""}</button>`;
   }
-  const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${interval(tile.value)}</b>${
-    tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;
   function drawPick({ versions = [], current, against }) {
     if (versions.length < 2) return versions.length ? `<b>${esc(versions[0].name)}</b>` : "";
     const list = (pick, title, chosen, none) => `<select data-pick="${pick}" data-key="pick ${pick}" aria-label="${title}">${none}${versions.map(({ key, name, point }) => `<option value="${esc(key)}" ${key === chosen ? "selected" : ""}>${esc(name)}${point && point.value !== null ? `: ${point.value.toFixed(2)}` : ""}</option>`).reverse().join("")}</select>`;

@@ -124,7 +124,7 @@ function itemsPart(ctx) {
     const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(ctx.focused());
     if (lost) { // a labelled row has left the filter: the next one has the focus
       const next = left[Math.min(at, left.length - 1)];
-      if (next) { left.forEach((row) => { row.tabIndex = row === next ? 0 : -1; }); next.focus(); }
+      if (next) { reachable(left, next); next.focus(); }
       else find("[data-search]").focus();
     }
     put(".ekw-foot", `<span role="status">${page.n_pages > 1 ? `${page.start + 1}–${page.start + page.rows.length} · ` : ""}${+page.n} of ${counted(page.n_items, "item")}</span>${labels.legend ? `<span>${esc(labels.legend)}</span>` : ""}<span class="ekw-push"></span>${get("figures").browse ? "" : `<button data-do="export" data-key="export" title="A file beside the session: ids, columns, texts, labels, verdicts of both versions, reasons">Export ${+page.n} as CSV</button>`}${ctx.pager(page)}`);
@@ -262,13 +262,7 @@ function itemsPart(ctx) {
     const top = panel.getBoundingClientRect().top, strip = parseFloat(root.style.getPropertyValue("--top")) || 0;
     if (top < strip || top > window.innerHeight * 0.5) panel.scrollIntoView({ block: "start" });
   }
-  function mark() { // the row of the open item
-    const id = get("item").item_id, rows = [...root.querySelectorAll("tr[data-id]")], there = rows.some((row) => row.dataset.id === id);
-    rows.forEach((row) => {
-      row.setAttribute("aria-selected", row.dataset.id === id);
-      if (there) row.tabIndex = row.dataset.id === id ? 0 : -1;
-    });
-  }
+  const mark = () => markRow(ctx, "id", get("item").item_id);
   function open(id) {
     ctx.wanted = id;
     ctx.send({ do: "select", item_id: id });

@@ -8,15 +8,13 @@ function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
     waiting = `${ctx.id} ${++number}`;
     send({ ...message, id: waiting });
   }
-  const level = (code, item_id = get("queue").item_id) => ask({ do: "label_next", item_id, criterion: get("queue").criterion, label: code });
-  const skip = () => ask({ do: "skip_item", item_id: get("queue").item_id, criterion: get("queue").criterion });
   const ACTIONS = {
     queue: () => set({}),
     close_queue: () => set({ open: false }),
     source: (one) => set({ source: one.dataset.name }),
-    level: (one) => level(one.dataset.label, one.dataset.id),
+    level: ({ dataset: { id, label } }) => ask({ do: "label_next", item_id: id, criterion: get("queue").criterion, label }),
     undo_label: () => ask({ do: "undo_label" }),
-    skip_item: skip,
+    skip_item: () => ask({ do: "skip_item", item_id: get("queue").item_id, criterion: get("queue").criterion }),
     count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: one.dataset.counts !== "false" }),
   };
   const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. They are harder than the others, so their labels do not count in agreement with people.";
@@ -65,13 +63,9 @@ function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
     const typing = key !== "Escape" && event.target.matches("input:not([type=checkbox]), select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || typing) return Boolean(queue.open);
     if (!queue.open) return key === "l" && !get("figures").browse && (set({}), true);
-    const chosen = queue.item_id !== null && queue.levels.find((one) => one[2] === key);
-    if (key === "Escape") ACTIONS.close_queue();
-    else if (chosen) level(chosen[0]);
-    else if (key === "s" && queue.item_id !== null) skip();
-    else if (key === "u" && queue.undo) ACTIONS.undo_label();
-    else return true;
-    event.preventDefault();
+    const button = region.querySelector(`[aria-keyshortcuts="${CSS.escape(key)}"]`);
+    button?.click();
+    if (button) event.preventDefault();
     return true;
   }
   root.addEventListener("change", ({ target }) => { if (target.matches("[data-blind]")) set({ blind: target.checked }); });

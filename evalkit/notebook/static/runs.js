@@ -68,12 +68,9 @@ function runsPart(ctx) {
       : "<p class='ekw-empty'>Versions that were run appear here.</p>");
   }
 
-  const EFFECT = [["Agreement", "agreement"], ["Effect", "effect"]];
-  function effect(one) {
-    const part = one.part === "dev" ? "Dev labels" : "Held-out labels";
-    const figures = EFFECT.map(([title, key]) => `<div class="ekw-tile"><dt>${title}, ${part.toLowerCase()}</dt><dd><b>${esc(one[key]).replace(/ \[(.*)\]/, " <i>[$1]</i>")}</b>${
-      key === "effect" ? `<span class="ekw-moved ekw-${esc(one.mark || "as")}">${esc(one.counts)}</span>${one.interval ? `<small>${esc(one.interval)}</small>` : ""}` : `<small>${esc(one.coverage)}</small>`}</dd></div>`).join("");
-    return `<dl class="ekw-tiles" aria-label="${part}">${figures}</dl>`;
+  function effect({ part, agreement, coverage, effect: value, interval: note, counts: moved, mark }) {
+    const tiles = [{ title: `Agreement, ${part} labels`, value: agreement, note: coverage }, { title: `Effect, ${part} labels`, value, moved, mark, note }];
+    return `<dl class="ekw-tiles" aria-label="${part === "dev" ? "Dev" : "Held-out"} labels">${tiles.map(drawTile).join("")}</dl>`;
   }
   function suggestion(row, at, running, shown) {
     const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;

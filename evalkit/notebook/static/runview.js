@@ -4,13 +4,13 @@ const RUN_SKELETON = `
 <div class="ekw-alert" role="alert"></div>
 <div class="ekw-run-setup">
   <section class="ekw-form" aria-label="The run to start"></section>
-  <section class="ekw-panel ekw-plan-box" aria-label="Plan and start"></section>
+  <section class="ekw-panel ekw-plan-box" data-stay aria-label="Plan and start"></section>
   <details class="ekw-box" data-box="export"><summary>Config and command</summary><div class="ekw-export">
     <label>Command<textarea rows="3" readonly data-export="command"></textarea></label><div class="ekw-line"><button data-do="copy" data-of="command">Copy command</button></div>
     <label>Scoring config, YAML<textarea rows="6" readonly data-export="yaml"></textarea></label><label>Scoring config, JSON<textarea rows="6" readonly data-export="json"></textarea></label>
     <div class="ekw-line"><button data-do="copy" data-of="yaml">Copy YAML</button><button data-do="copy" data-of="json">Copy JSON</button>
     <label class="ekw-short">Save as <input data-file value="scoring.yaml"></label><button data-do="save">Save</button><span role="status" class="ekw-saved"></span></div></div></details>
-  <details class="ekw-box" data-box="runs"><summary></summary><div class="ekw-runs"></div></details>
+  <details class="ekw-box" data-box="runs"><summary></summary><div class="ekw-runs" data-stay></div></details>
   <section class="ekw-progress" aria-label="Progress"></section>
 </div>
 <section class="ekw-run-view" data-keep aria-label="Run"></section>
@@ -47,7 +47,7 @@ function runPart(ctx) {
       <input type="search" data-search data-key="search" aria-label="Search samples" placeholder="Search" value="${esc(query.search)}">`);
     const shown = get("sample"), rows = page.rows || [], at = rows.some((row) => row.number === shown.number) ? shown.number : rows[0]?.number;
     const body = rows.map((row) => `<tr data-do="select" data-key="row ${+row.number}" data-number="${+row.number}" tabindex="${row.number === at ? 0 : -1}" aria-selected="${row.number === shown.number}"><th scope="row" title="${esc(row.id)}">${esc(row.id)}</th>${row.figures.map((one) => `<td class="ekw-number">${one === "NA" ? `<span class="ekw-worse">NA</span>` : esc(one)}</td>`).join("")}<td class="ekw-text">${row.error ? `<span class="ekw-worse">✗ ${esc(row.error)}</span> ` : ""}${esc(row.text)}</td></tr>`).join("");
-    put(".ekw-samples .ekw-scroll", `<table role="grid" aria-label="Samples" aria-rowcount="${+page.n}"><thead><tr><th scope="col">Sample</th>${page.columns.map((name, at) => `<th scope="col" title="${esc(name)}">${esc(short(page.columns, at))}</th>`).join("")}<th scope="col">Question → answer</th></tr></thead><tbody>${body || `<tr><td colspan="${page.columns.length + 2}" class="ekw-empty">No sample matches. Clear the search.</td></tr>`}</tbody></table>`);
+    put(".ekw-samples .ekw-scroll", `<table role="grid" aria-label="Samples" aria-rowcount="${+page.n}"><thead><tr><th scope="col">Sample</th>${page.columns.map((name, at) => `<th scope="col" class="ekw-number" title="${esc(name)}">${esc(short(page.columns, at))}</th>`).join("")}<th scope="col">Question → answer</th></tr></thead><tbody>${body || `<tr><td colspan="${page.columns.length + 2}" class="ekw-empty">No sample matches. Clear the search.</td></tr>`}</tbody></table>`);
     put(".ekw-samples .ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_all, "sample")}</span><span class="ekw-push"></span>${ctx.pager(page)}`);
   }
   function drawSample() {
@@ -59,10 +59,7 @@ function runPart(ctx) {
     put(".ekw-item", `<h3>${esc(one.id)} <small>${esc(one.task)}</small></h3>${one.inputs.length ? `<dl class="ekw-inputs">${pairs(one.inputs)}</dl>` : ""}
       ${one.figures.length ? `<dl class="ekw-figures">${one.figures.map(([name, value]) => `<div><dt>${esc(name)}</dt><dd>${esc(value)}</dd></div>`).join("")}</dl>` : ""}
       ${judges ? `<div class="ekw-judges">${judges}</div>` : ""}${one.texts.length ? `<dl class="ekw-inputs">${pairs(one.texts)}</dl>` : ""}`);
-    ctx.root.querySelectorAll("tr[data-number]").forEach((row) => {
-      row.setAttribute("aria-selected", Number(row.dataset.number) === one.number);
-      row.tabIndex = Number(row.dataset.number) === one.number ? 0 : -1;
-    });
+    markRow(ctx, "number", one.number);
   }
   return { drawRun, drawSamples, drawSample };
 }
@@ -76,19 +73,14 @@ function render({ model, el }) {
   const rows = rowsOf(ctx, "number", (number) => { choose(number); ctx.find(".ekw-item").focus(); });
   const ACTIONS = {
     ...wizard.actions,
-    dismiss: () => send({ do: "dismiss" }),
     task: (one) => ask({ task: one.dataset.name, search: "" }),
-    turn: (one) => ctx.turn(Number(one.dataset.step)),
     select: (one) => { one.focus(); choose(one.dataset.number); },
   };
   listen(ctx, ACTIONS, ({ target }) => target.dataset.place && (wizard.typed(target), true));
   root.addEventListener("change", (event) => {
     if (event.target.matches("[data-order]")) ask({ order: event.target.value });
   });
-  root.addEventListener("keydown", (event) => {
-    event.stopPropagation();
-    rows(event);
-  });
+  root.addEventListener("keydown", rows);
   const draws = {
     form: [wizard.drawForm], check: [wizard.drawCheck], runs: [wizard.drawRuns], progress: [wizard.drawProgress], alert: [drawAlert],
     run: [run.drawRun, wizard.drawRuns], page: [run.drawSamples, run.drawSample], sample: [run.drawSample],

@@ -1,14 +1,13 @@
-// The card of `start`: columns and their roles, rubric, judges, prompts, code. When Python empties it, the tuner is drawn.
-function startScreen({ model, el }) {
-  const ctx = createWidget(model, el, "ekw ekw-start", `<section class="ekw-card" data-stay data-keep aria-label="Your data"></section><div class="ekw-alert" role="alert"></div>`);
-  const { root, find, put, get, send, drawAlert } = ctx;
+// The card of `start`: columns and their roles, rubric, judges, prompts, code. It hides the tuner until Python empties it.
+function startPart({ root, find, put, get, send }) {
   const options = (names, chosen) => names.map((name) => `<option value="${esc(name)}" ${(name || "not used") === chosen ? "selected" : ""}>${esc(name) || "not used"}</option>`).join("");
   const row = (one) => `<tr><th scope="row">${esc(one.column)}</th>
-    <td><select data-column="${esc(one.column)}" data-key="role ${esc(one.column)}" aria-label="Role of ${esc(one.column)}" class="${one.role === "not used" ? "" : "ekw-used"}">${options(one.choices, one.role)}</select></td>
+    <td><select data-role="${esc(one.column)}" data-key="role ${esc(one.column)}" aria-label="Role of ${esc(one.column)}" class="${one.role === "not used" ? "" : "ekw-used"}">${options(one.choices, one.role)}</select></td>
     <td class="ekw-number">${esc(one.missing)}</td><td class="ekw-number">${esc(one.longest)}</td><td class="ekw-examples"><div class="ekw-two">${esc(one.examples)}</div></td></tr>`;
   function drawCard() {
-    const card = get("card");
-    if (!card.columns) return;
+    const card = get("card"), wasThere = root.classList.contains("ekw-start");
+    root.classList.toggle("ekw-start", Boolean(card.columns));
+    if (!card.columns) return wasThere && drawTuner();
     const problems = card.problems.map((text) => `<p>${esc(text)}</p>`).join(""), notes = card.notes.map((text) => `<li>${esc(text)}</li>`).join("");
     const prompts = Object.entries(card.prompts).map(([name, text]) => `<details><summary>Prompt for ${esc(name)}</summary><pre tabindex="0">${esc(text)}</pre></details>`).join("");
     put(".ekw-card", `<h3>${counted(card.n_rows, "row")}: what is in the columns?</h3>
@@ -23,36 +22,21 @@ function startScreen({ model, el }) {
       <small>Nothing is judged and nothing is paid before you press Run in the tuner. Replies are stored in ${esc(card.cache)}; those that are there are not asked for again.<br>
       In Python, the tuner is <code>card.tuner()</code> after <code>card = ek.start(…)</code>, or <code>_.tuner()</code> in the next cell.</small>`);
   }
-  listen(ctx, {
-    dismiss: () => send({ do: "dismiss" }),
+  function drawTuner() {
+    put(".ekw-card", "");
+    find('[data-key="run"]').focus({ preventScroll: true });
+    // the card was longer than the screen: begin at the top of the tuner, once it is laid out
+    requestAnimationFrame(() => root.scrollIntoView({ block: "start" }));
+  }
+  const actions = {
     leave_out: () => send({ do: "leave_out" }),
     open: () => send({ do: "open" }),
     copy: () => navigator.clipboard?.writeText(get("card").code).catch(() => {}), // without a secure page: copy from the box
-  }, () => false);
+  };
   root.addEventListener("change", ({ target }) => {
-    if (target.dataset.column !== undefined) send({ do: "role", column: target.dataset.column, role: target.value });
+    if (target.matches("[data-role]")) send({ do: "role", column: target.dataset.role, role: target.value });
     else if (target.matches("[data-rubric], [data-file]")) send({ do: "rubric", name: target.value });
     else if (target.matches("[data-judges]")) send({ do: "judges", text: target.value });
   });
-  root.addEventListener("keydown", (event) => event.stopPropagation());
-  return drawOnChange(ctx, model, { card: [drawCard], status: [drawCard], alert: [drawAlert] });
-}
-
-// The card if there is one, and in its place the tuner as soon as Python has opened it.
-function startOrTuner(context, tuner) {
-  const { model, el } = context;
-  if (!model.get("card").columns) return tuner(context);
-  let end = startScreen(context);
-  function opened() {
-    if (model.get("card").columns) return;
-    model.off("change:card", opened);
-    end();
-    el.replaceChildren();
-    end = tuner(context);
-    el.querySelector('[data-key="run"]')?.focus({ preventScroll: true });
-    // the card was longer than the screen: begin at the top of the tuner, once it is laid out
-    requestAnimationFrame(() => el.firstElementChild.scrollIntoView({ block: "start" }));
-  }
-  model.on("change:card", opened);
-  return () => { model.off("change:card", opened); end(); };
+  return { drawCard, actions };
 }

@@ -3,6 +3,7 @@
 const SKELETON = `
 <div class="ekw-skips"><button data-do="to" data-to=".ekw-rows">To the items</button><button data-do="to" data-to=".ekw-edit">To the rubric</button></div>
 <div class="ekw-alert" role="alert"></div>
+<section class="ekw-card" data-stay data-keep aria-label="Your data"></section>
 <section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
 <section class="ekw-top" aria-label="Figures"><div class="ekw-decision" role="status"></div><div class="ekw-run"></div><div class="ekw-facts"></div></section>
 <div class="ekw-done" role="status"></div>
@@ -21,7 +22,7 @@ const SKELETON = `
 
 function render({ model, el }) {
   const ctx = createWidget(model, el, "ekw", SKELETON), { root, find, get, ask, drawAlert } = ctx;
-  const figures = figuresPart(ctx), editor = editorPart(ctx), items = itemsPart(ctx), runs = runsPart(ctx), queue = queuePart(ctx, items);
+  const figures = figuresPart(ctx), editor = editorPart(ctx), items = itemsPart(ctx), runs = runsPart(ctx), queue = queuePart(ctx, items), start = startPart(ctx);
 
   const send = (message) => { editor.flush(); ctx.send(message); }; // text typed before is sent before
 
@@ -56,11 +57,9 @@ function render({ model, el }) {
   let adding = ""; // the judge that Python has not answered yet
   const added = () => { adding = ""; };
   function jury() {
-    const active = {};
-    root.querySelectorAll('[data-jury="on"]').forEach((box) => {
-      if (box.checked) active[box.dataset.name] = Number([...root.querySelectorAll('[data-jury="weight"]')].find((one) => one.dataset.name === box.dataset.name).value) || 0;
-    });
-    const value = (name) => find(`[data-jury="${name}"]`).value;
+    const fields = (name) => [...root.querySelectorAll(`[data-jury="${name}"]`)], value = (name) => fields(name)[0].value;
+    const isOn = fields("on").map((box) => box.checked), weights = fields("weight").map((one) => [one.dataset.name, Number(one.value) || 0]);
+    const active = Object.fromEntries(weights.filter((one, at) => isOn[at]));
     send({ do: "jury", active, samples: Number(value("samples")) || 0, aggregate: value("aggregate"), budget_usd: value("budget"), id: runs.juryMessage() });
   }
   // the label is for the criterion on screen, even if the kernel shows another by then
@@ -72,7 +71,7 @@ function render({ model, el }) {
     send({ do: "criterion", name });
     editor.show(name);
   }
-  const plain = Object.fromEntries(["run", "part", "measure", "again", "undo_edit", "redo_edit", "dismiss"].map((name) => [name, () => send({ do: name })]));
+  const plain = Object.fromEntries(["run", "part", "measure", "again", "undo_edit", "redo_edit"].map((name) => [name, () => send({ do: name })]));
   const ACTIONS = {
     ...plain,
     stop: (one, event) => { if (event.detail < 2) send({ do: "stop" }); }, // it stands where Run was: a double click would end what it began
@@ -96,6 +95,7 @@ function render({ model, el }) {
     fold: items.fold,
     ...editor.actions,
     ...queue.actions,
+    ...start.actions,
     suggest: () => send({ do: "suggest", judge: find("[data-suggester]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
     showtry: (one) => send({ do: "versions", current: one.dataset.version, against: one.dataset.base }),
@@ -114,27 +114,22 @@ function render({ model, el }) {
     },
     uncell: () => ask({ cell: null }),
     filter: (one) => ask({ filter: one.getAttribute("aria-pressed") === "true" ? "all" : one.dataset.name }),
-    turn: (one) => ctx.turn(Number(one.dataset.step)),
     select: (one) => { one.focus({ preventScroll: true }); items.open(one.dataset.id); },
     label: (one) => label(get("item").item_id, one.dataset.label),
     unlabel: () => label(get("item").item_id, null),
   };
-  // The key of a level labels the row or the open item that has the focus; for the criterion on screen.
-  function labelled({ key, target, ctrlKey, metaKey, altKey }) {
-    const row = target.dataset.id, item_id = row ?? (target.closest(".ekw-item") && get("item").item_id);
-    const [code] = (row === undefined ? get("item").levels : get("page").levels)?.find((level) => level[2] === key) || [];
-    if (!item_id || code === undefined || ctrlKey || metaKey || altKey || get("figures").browse || target.matches("input, select, textarea")) return false;
-    send({ do: "label", item_id, criterion: get("figures").criterion, label: code });
-    return true;
-  }
   const rows = rowsOf(ctx, "id", items.open);
   // J, K: the next and the previous item; E: to the level that the jury chose; M: with or without marks for headings and lists
   const KEYS = { j: () => items.step(1), k: () => items.step(-1), e: editor.toLevel, m: items.toggleMarkdown };
-  function pressedLetter(event) {
-    const { key, target, ctrlKey, metaKey, altKey } = event;
-    if (!KEYS[key] || !get("item").item_id || ctrlKey || metaKey || altKey || target.matches("input, select, textarea")) return false;
+  // The key of a level labels the row or the open item that has the focus, for the criterion on screen.
+  function pressedKey(event) {
+    const { key, target } = event, row = target.dataset.id, item_id = row ?? (target.closest(".ekw-item") && get("item").item_id);
+    if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input, select, textarea")) return false;
+    const [code] = (row === undefined ? get("item").levels : get("page").levels)?.find((level) => level[2] === key) || [];
+    if (item_id && code !== undefined && !get("figures").browse) send({ do: "label", item_id, criterion: get("figures").criterion, label: code });
+    else if (KEYS[key] && get("item").item_id) KEYS[key]();
+    else return false;
     event.preventDefault();
-    KEYS[key]();
     return true;
   }
   listen(ctx, ACTIONS, (event) => {
@@ -155,14 +150,13 @@ function render({ model, el }) {
     }
   });
   root.addEventListener("keydown", (event) => {
-    event.stopPropagation();
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !event.target.matches("input, textarea") && !root.matches(".ekw-labelling")) {
       event.preventDefault();
       return ACTIONS[event.shiftKey ? "redo_edit" : "undo_edit"]();
     }
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !root.matches(".ekw-labelling, .ekw-browse")) return event.preventDefault(), find('[data-do="run"]')?.click();
     if (event.key === "Escape" && event.target.closest(".ekw-edit") && get("item").item_id) return find(".ekw-item").focus({ preventScroll: true });
-    if (queue.pressed(event) || labelled(event) || pressedLetter(event)) return;
+    if (queue.pressed(event) || pressedKey(event)) return;
     if (event.key === "Escape" && event.target.closest(".ekw-item, tr[data-id]") && items.close()) return;
     if (rows(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
@@ -170,11 +164,12 @@ function render({ model, el }) {
 
   const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawTags } = editor, { drawRun, drawJury, drawVersions, drawSuggestions } = runs;
   const draws = {
-    draft: [editor.drawDraft, drawTags, drawRun], jury: [drawJury, added], status: [drawRun, drawSuggestions, drawTop, drawNotices], price: [drawTop, drawRun], alert: [drawAlert, added], code: [drawCode],
+    card: [start.drawCard],
+    draft: [editor.drawDraft, drawTags, drawRun], jury: [drawJury, added], status: [drawRun, drawSuggestions, drawTop, drawNotices, start.drawCard], price: [drawTop, drawRun], alert: [drawAlert, added], code: [drawCode],
     item: [drawItem, mark, drawTags, reveal], suggestions: [drawSuggestions], figures: [drawTop, drawRun, drawMatrix, drawVersions, drawItem, drawTags, drawSuggestions],
     page: [drawRows, mark, drawTop, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices, drawTop], queue: [queue.drawQueue],
   };
   const end = drawOnChange(ctx, model, draws);
   return () => { heights.disconnect(); window.removeEventListener("resize", measureStrip); items.end(); end(); };
 }
-export default { render: (context) => startOrTuner(context, render) };
+export default { render };

@@ -46,6 +46,7 @@ function createWidget(model, el, kind, skeleton) {
     if (field.type !== "number" && !("annotator" in field.dataset)) return false;
     return field.validity.badInput || field.value !== (field.dataset.sent ?? field.defaultValue);
   }
+  root.addEventListener("keydown", (event) => event.stopPropagation());
   root.addEventListener("focusout", () => setTimeout(() => free(() => [...later].forEach(([selector, html]) => put(selector, html)))));
   // Redraw a region and restore the focus. With `data-keep` open details stay open; with `data-stay` the user's input stays
   // until Python answers; of fields with `data-<answered>` it has.
@@ -101,6 +102,18 @@ function createWidget(model, el, kind, skeleton) {
   return { root, find, focused, put, get, drawn, send, drawAlert, showAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
+// Of these rows one is reached by Tab.
+function reachable(rows, row) {
+  rows.forEach((one) => { one.tabIndex = one === row ? 0 : -1; });
+}
+
+// Mark the row that is open; if it is on another page, the row that Tab reaches stays.
+function markRow({ root }, name, id) {
+  const rows = [...root.querySelectorAll(`tr[data-${name}]`)], row = rows.find((one) => one.dataset[name] === String(id ?? ""));
+  rows.forEach((one) => one.setAttribute("aria-selected", one === row));
+  if (row) reachable(rows, row);
+}
+
 // Rows with `data-<name>`: arrow keys move between them, Enter and the space bar open one, Escape leads from the open one back.
 // Returns a function that returns whether it handled a key.
 function rowsOf({ root }, name, open) {
@@ -115,7 +128,7 @@ function rowsOf({ root }, name, open) {
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
     if (rows[to]) {
       rows[to].focus();
-      rows.forEach((one) => { one.tabIndex = one === rows[to] ? 0 : -1; });
+      reachable(rows, rows[to]);
     } else if (event.key === "Enter" || event.key === " ") open(row.dataset[name]);
     if (to !== undefined || event.key === "Enter" || event.key === " ") event.preventDefault();
     return true;
@@ -123,7 +136,8 @@ function rowsOf({ root }, name, open) {
 }
 
 // Clicks and typing: `typed` may handle a field; the search is sent when typing pauses.
-function listen({ root, ask }, actions, typed) {
+function listen({ root, ask, send, turn }, own, typed) {
+  const actions = { dismiss: () => send({ do: "dismiss" }), turn: (one) => turn(Number(one.dataset.step)), ...own };
   let searching = null;
   root.addEventListener("click", (event) => {
     const one = event.target.closest("[data-do]");

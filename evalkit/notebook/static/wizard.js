@@ -12,7 +12,7 @@ const OVER = ["succeeded", "failed", "cancelled"];
 
 function wizardPart(ctx) {
   const { root, find, put, get, send } = ctx;
-  let form = null, drawn = null, timer = null, sent = 0, planBox = null, runList = null, answer = "";
+  let form = null, drawn = null, timer = null, sent = 0, answer = "";
 
   const errorOf = (place) => `<span class="ekw-error" id="${ctx.id}-${place.replaceAll(".", "-")}" data-error="${place}"></span>`;
   const described = (place) => `aria-describedby="${ctx.id}-${place.replaceAll(".", "-")}" data-place="${place}" data-key="${place}"`;
@@ -61,20 +61,17 @@ function wizardPart(ctx) {
       if (place.textContent !== text) place.textContent = text;
     });
     root.querySelectorAll(".ekw-form [data-place]").forEach((one) => one.setAttribute("aria-invalid", Boolean(errors[one.dataset.place])));
+    // with `data-stay`, the box is redrawn only when its content changes: screen readers announce the errors once
     const other = Object.entries(errors).filter(([place]) => !root.querySelector(`[data-error="${CSS.escape(place)}"]`));
     const shown = Object.entries(errors).filter((one) => !other.some(([place]) => place === one[0]));
     const bad = Object.keys(errors).length, going = running();
-    drawPlan(`<div class="ekw-line"><button class="ekw-primary" ${offIf(bad || going || !check.ready)} data-do="start" data-key="start">▶ Start the run</button>
+    put(".ekw-plan-box", `<div class="ekw-line"><button class="ekw-primary" ${offIf(bad || going || !check.ready)} data-do="start" data-key="start">▶ Start the run</button>
       <button ${offIf(!going)} data-do="stop" data-key="stop">■ Stop</button>${bad ? `<small>${bad} ${bad === 1 ? "error" : "errors"} to fix first</small>` : ""}</div>
       <div class="ekw-problem" role="alert">${other.map(([, text]) => `<p>${esc(text)}</p>`).join("")}</div>
       <div class="ekw-sr" role="alert">${shown.map(([place, text]) => `<p>${esc(labelOf(place))}: ${esc(text)}</p>`).join("")}</div>
       <div role="status" aria-label="Plan of the run"><ul class="ekw-lines">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul></div>`);
     ["command", "yaml", "json"].forEach((name) => { find(`[data-export="${name}"]`).value = check[name] || ""; });
     find(".ekw-saved").textContent = check.saved || "";
-  }
-  // Screen readers announce the errors once: the box is redrawn only when its content changes.
-  function drawPlan(box) {
-    if (planBox !== box) put(".ekw-plan-box", (planBox = box));
   }
   function labelOf(place) {
     const [, at, part] = place.split(".");
@@ -91,9 +88,9 @@ function wizardPart(ctx) {
       ? `<div class="ekw-scroll" tabindex="0" data-key="runs" role="region" aria-label="Runs of this registry"><table><thead><tr>${["Run", "Status", "Pack", "Mode", "Model"].map((name) => `<th scope="col">${name}</th>`).join("")}</tr></thead><tbody>${runs
           .map((run) => `<tr><th scope="row"><button data-do="watch" data-key="watch ${esc(run.id)}" data-id="${esc(run.id)}" aria-pressed="${run.id === shown}" aria-label="Show run ${esc(run.id)}">${esc(run.id)}</button></th><td>${mark(run.status)}</td><td>${esc(run.pack)}</td><td>${esc(run.scoring_mode)}</td><td class="ekw-text">${esc(run.model)}</td></tr>`).join("")}</tbody></table></div>`
       : "<p class='ekw-empty'>No runs yet.</p>";
-    if (runList !== list) put(".ekw-runs", (runList = list)); // the progress of a run does not scroll the list
+    put(".ekw-runs", list);
   }
-  const mark = (status) => `<span class="ekw-${status === "succeeded" ? "better" : status === "failed" ? "worse" : "as"}">${{ succeeded: "✓", failed: "✗", running: "▶", queued: "…", cancelled: "■" }[status] || ""} ${esc(status)}</span>`;
+  const mark = (status) => `<span class="ekw-${status === "succeeded" ? "better" : status === "failed" ? "worse" : "as"}">${{ succeeded: "✓", failed: "✗", running: "▶", cancelled: "■" }[status] || ""} ${esc(status)}</span>`;
   function drawProgress() {
     const now = get("progress"), before = find(".ekw-log"), at = before?.scrollTop;
     const follows = !before || at + before.clientHeight >= before.scrollHeight - 4; // else the user is reading earlier lines

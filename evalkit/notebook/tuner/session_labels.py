@@ -56,7 +56,7 @@ class Labels:
     looks
         The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
         and the criterion -> the figures in words, the difference of the two, the number of the look, when it was and
-        of how many labels, and a digest of labels and verdicts; of a test that kept the version its items.
+        of how many labels, and a digest of labels and verdicts.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
@@ -146,16 +146,15 @@ class Labels:
     ) -> dict[str, Any]:
         """A look at held-out labels; `since` says when it was, if labels or verdicts are others now; empty without."""
         look = self.looks.get(about, {})
-        if not look or evaluation is None or look.get("items"):  # of some items: a test of a search, no longer made
+        if not look or evaluation is None:
             return {}
         hidden, figures = self._held_out(evaluation, criterion, against)
-        if look.get("figures") == figures:
+        if look["figures"] == figures:
             return look
-        n_new = len(hidden) - look.get("n_labels", len(hidden))
+        n_new = len(hidden) - look["n_labels"]
         n_changed = f"{counted(abs(n_new), 'label')} {'were' if abs(n_new) > 1 else 'was'}"
         change = f"{n_changed} {'added' if n_new > 0 else 'taken away'}" if n_new else "labels or verdicts changed"
-        day = f" on {look['at'][:10]}" if "at" in look else ""
-        since = f", made{day} before {change}: look again to count them"
+        since = f", made on {look['at'][:10]} before {change}: look again to count them"
         return look | {"since": since, "words": {**look["words"], "looks": look["words"]["looks"] + since}}
 
     def _held_out(self, evaluation: Evaluation, criterion: str, against: Evaluation | None) -> tuple[pd.DataFrame, str]:

@@ -450,8 +450,7 @@ class RepeatedSamples:
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
-        sizes: dict[str, Any] = history.state.get("floor_sizes", {})  # an older one is measured again, from the cache
-        self.sizes: dict[str, dict[str, int]] = {key: size for key, size in sizes.items() if isinstance(size, dict)}
+        self.sizes: dict[str, dict[str, int]] = history.state.get("floor_sizes", {})
         self.prices: dict[tuple[str, str, str], tuple[str, float, str]] = {}
         self._tables: dict[str, pd.DataFrame | None] = {}
         history.parts.append(lambda: {"floor_sizes": self.sizes})

@@ -260,18 +260,14 @@ class History:
             self.save()
 
     def save(self) -> None:
-        """`write` the state as it is now."""
-        self.state = {name: value for state in self.parts for name, value in state().items()}
-        self.write()
-
-    def write(self) -> None:
-        """Write the file, including versions that another kernel added meanwhile.
+        """Write the file with the state as it is now, and with versions that another kernel added meanwhile.
 
         Raises
         ------
         CacheError
             If it cannot be written; then the old file stays.
         """
+        self.state = {name: value for state in self.parts for name, value in state().items()}
         file = self._stored()
         self._take_others(file.get("versions", []))
         others = [stored for stored in file.get("versions", []) if stored.get("key") not in self.versions]

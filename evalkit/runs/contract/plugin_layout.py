@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -152,7 +152,7 @@ def _module_file(root: Path) -> Path:
     if (root / "__init__.py").is_file():
         return root / "__init__.py"
     named = _entry_module(root)
-    found = _named_module(root, named) if named else _only_module(root)
+    found = file_of(named.split("."), [root / "src", root]) if named else _only_module(root)
     if found is None:
         expected = "a package (with __init__.py), or a project whose package is at src/ or beside its pyproject.toml"
         expected = f"the module {named!r} of its entry point" if named else expected
@@ -181,8 +181,9 @@ def read_project(path: Path) -> Mapping[str, Any]:
     return content if isinstance(content, Mapping) else {}
 
 
-def _named_module(root: Path, module: str) -> Path | None:
-    bases = [folder.joinpath(*module.split(".")) for folder in (root / "src", root)]
+def file_of(parts: Sequence[str], folders: Iterable[Path]) -> Path | None:
+    """The file of a module or package of this dotted name, in the first of the folders that has it."""
+    bases = [folder.joinpath(*parts) for folder in folders]
     files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
     return next((file for file in files if file.is_file()), None)
 

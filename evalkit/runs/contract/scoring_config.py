@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
 
 from evalkit.core.judge_field_checks import without_nulls
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SCORING_MODES, ScoreReading
 from evalkit.core.providers import Backend
 from evalkit.core.settings import MOST_SAMPLES, weight_of
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.errors.secrets import is_key, without_keys
@@ -203,10 +203,7 @@ class ScoringConfig(_Part):
         if not isinstance(values, Mapping):
             keys = ", ".join(cls.model_fields)
             raise ConfigError(f"{where}: expected a mapping with {keys}, got a {type(values).__name__}")
-        try:
-            return cls.model_validate(dict(values))
-        except ValidationError as problem:
-            raise ConfigError(f"{where}: {explain(problem, cls)}") from None
+        return validated(cls, dict(values), where, ConfigError)
 
     def to_judges(self) -> tuple[Judge, ...]:
         """The judges; if two have the same model, their names contain their templates."""

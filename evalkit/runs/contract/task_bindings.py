@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import parse_json
 
@@ -107,10 +107,7 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
             raise ConfigError(f"{where}: expected an object (task → binding), got a {type(values).__name__}")
         found: dict[str, TaskBinding] = {}
         for task, given in values.items():
-            try:
-                binding = given if isinstance(given, TaskBinding) else TaskBinding.model_validate(given)
-            except ValidationError as problem:
-                raise ConfigError(f"{where}: task {task!r}: {explain(problem, TaskBinding)}") from None
+            binding = validated(TaskBinding, given, f"{where}: task {task!r}", ConfigError)
             if task_name(task) in found:
                 raise ConfigError(f"{where}: task {task_name(task)!r} has two bindings; keep one")
             found[task_name(task)] = binding

@@ -44,8 +44,8 @@ class Owner:
 
     @classmethod
     def of(cls, text: str) -> Owner:
-        """The owner with this `text`, to which earlier versions added a word."""
-        host, boot, pid, started, *_ = text.split(" ")
+        """The owner with this `text`."""
+        host, boot, pid, started = text.split(" ")
         return cls(host, "" if boot == "-" else boot, int(pid), "" if started == "-" else started)
 
     @property

@@ -1,4 +1,4 @@
-"""The registry's database: SQLite in the cache folder by default, or PostgreSQL, and the migrations of its schema."""
+"""The registry's database: SQLite in the cache folder by default, or PostgreSQL, and its schema."""
 
 from __future__ import annotations
 
@@ -22,24 +22,10 @@ from evalkit.runs.registry.database_tables import Base
 
 FILE_NAME = "registry.sqlite"
 _BUSY_S = 30.0
-# Serialises migrations of two processes on PostgreSQL; the number is arbitrary
+# Two processes create the tables on PostgreSQL one after the other; the number is arbitrary
 _ADVISORY_LOCK = 0x65_76_61_6C
-NEWEST = "0002"
-"""The newest schema, that of `database_tables`."""
-_MIGRATIONS: dict[str | None, tuple[str, ...]] = {
-    None: (
-        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)",
-        "INSERT INTO alembic_version (version_num) VALUES ('0002')",
-    ),
-    "0001": (
-        "DROP TABLE benchmarks",
-        "ALTER TABLE runs DROP COLUMN heartbeat_at",
-        "ALTER TABLE runs DROP COLUMN cancel_wanted",
-        "UPDATE alembic_version SET version_num = '0002'",
-    ),
-}
-"""Schema -> what makes the next one of it; None: a new database, after its tables are created. The table of the version
-has the name that Alembic gave it in registries that exist."""
+SCHEMA = "0002"
+"""The schema, that of `database_tables`."""
 
 
 def registry_settings(address: str | Path | None = None) -> Settings:
@@ -62,7 +48,7 @@ def registry_settings(address: str | Path | None = None) -> Settings:
 
 
 class Database:
-    """One database, which is opened and migrated to the newest schema at first use.
+    """One database, which is opened at first use; a new one gets its tables then.
 
     Attributes
     ----------
@@ -114,7 +100,7 @@ class Database:
             engine = self._made()
             try:
                 read_only = self.is_read_only
-                _upgrade(engine, self.shown, read_only=read_only)
+                _create_tables(engine, self.shown)
                 if self.is_sqlite and not read_only:
                     _keep_readers_going(engine)
             except BaseException:
@@ -218,32 +204,23 @@ def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
-    """Create or migrate the tables in one transaction; processes wait for each other."""
+def _create_tables(engine: Engine, shown: str) -> None:
+    """Create the tables of a new database, or check the schema, in one transaction; processes wait for each other."""
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
         tables = inspect(connection).get_table_names()
-        now = (
-            connection.scalar(text("SELECT version_num FROM alembic_version")) if "alembic_version" in tables else None
-        )
-        if now == NEWEST:
+        if "alembic_version" in tables:
+            schema = connection.scalar(text("SELECT version_num FROM alembic_version"))
+            if schema != SCHEMA:
+                raise RegistryError(
+                    f"registry {shown} has the schema {schema!r}, which this evalkit does not know (it knows "
+                    f"{SCHEMA!r}); use the evalkit that wrote it"
+                )
             return
-        if read_only:
-            raise RegistryError(
-                f"registry {shown} is read-only here and has the schema {now!r}, not {NEWEST!r}; open it once where it "
-                "is writable"
-            )
-        if now is None and tables:
+        if tables:
             raise RegistryError(f"registry {shown} contains tables of another program; use another database or file")
-        if now not in _MIGRATIONS:
-            raise RegistryError(
-                f"registry {shown} has the schema {now!r}, which this evalkit does not know (the newest that it knows "
-                f"is {NEWEST!r}); use a newer evalkit"
-            )
-        if now is None:
-            Base.metadata.create_all(connection)
-        while now != NEWEST:
-            for statement in _MIGRATIONS[now]:
-                connection.execute(text(statement))
-            now = connection.scalar(text("SELECT version_num FROM alembic_version"))
+        Base.metadata.create_all(connection)
+        # the table's name is that of registries that exist
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(text("INSERT INTO alembic_version VALUES (:schema)"), {"schema": SCHEMA})

@@ -145,7 +145,6 @@ class RunRow(Base):
     error: Mapped[str | None] = mapped_column(Text)
     exit_code: Mapped[int | None]
     artifacts: Mapped[dict[str, Any]]
-    rerun_of: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))  # of earlier versions, no longer written
     worker: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
@@ -164,7 +163,6 @@ class RunTaskRow(OfRun, Base):
 
     position: Mapped[int]
     weight: Mapped[float]
-    plugin_id: Mapped[int | None] = mapped_column(ForeignKey("plugins.id"))
     binding: Mapped[dict[str, Any]]
     receipt_state: Mapped[str | None] = mapped_column(String(20))
     n_samples: Mapped[int | None]

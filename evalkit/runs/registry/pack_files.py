@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import weight_of
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.errors import ConfigError, RegistryError, RubricError, listed
 from evalkit.rubrics.files import dump_yaml, read_yaml
 
@@ -280,10 +280,8 @@ def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
             raise ConfigError(str(problem)) from None
     if not isinstance(content, Mapping):
         raise ConfigError(f"{where}expected a mapping with pack, version and tasks, got a {type(content).__name__}")
-    try:
-        return PackFile.model_validate({str(key): value for key, value in content.items()})
-    except ValidationError as error:
-        raise ConfigError(f"{where}pack {str(content.get('pack', '?'))[:100]!r}: {explain(error, PackFile)}") from None
+    where = f"{where}pack {str(content.get('pack', '?'))[:100]!r}"
+    return validated(PackFile, {str(key): value for key, value in content.items()}, where, ConfigError)
 
 
 def pack_yaml(pack: Pack) -> str:

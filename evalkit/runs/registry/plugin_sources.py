@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from evalkit.errors import ConfigError
-from evalkit.runs.contract.plugin_layout import PluginLayout, read_project
+from evalkit.runs.contract.plugin_layout import PluginLayout, file_of, read_project
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _IGNORED = frozenset({
@@ -159,7 +159,7 @@ def imported_modules(file: Path, module: str, places: Sequence[str | Path]) -> d
         for target in (parts, *_targets(path, parts if path.name == "__init__.py" else parts[:-1])):
             for end in range(1, len(target) + 1) if target[0] not in _LIBRARIES else ():
                 name = ".".join(target[:end])
-                if name not in (module, *modules) and (source := _file_of(target[:end], folders)) is not None:
+                if name not in (module, *modules) and (source := file_of(target[:end], folders)) is not None:
                     modules[name] = source
                     pending.append((name, source))
     return modules
@@ -180,9 +180,3 @@ def _targets(file: Path, package: list[str]) -> Iterator[list[str]]:
                 base = package[: len(package) - node.level + 1] if node.level else []
                 base = [*base, *(node.module.split(".") if node.module else [])]
                 yield from ([*base, alias.name] for alias in node.names)
-
-
-def _file_of(parts: list[str], folders: Sequence[Path]) -> Path | None:
-    bases = [folder.joinpath(*parts) for folder in folders]
-    files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
-    return next((file for file in files if file.is_file()), None)

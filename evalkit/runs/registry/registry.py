@@ -120,7 +120,7 @@ class Registry:
 
     @classmethod
     def open(cls, url: str | Path | None = None) -> Registry:
-        """The registry at a PostgreSQL URL or in a SQLite file; its schema is migrated at first use.
+        """The registry at a PostgreSQL URL or in a SQLite file; its tables are created at first use.
 
         Parameters
         ----------

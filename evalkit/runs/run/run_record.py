@@ -11,15 +11,15 @@ from typing import Any
 
 import orjson
 import pandas as pd
-from pydantic import ValidationError
 
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.errors import RegistryError
 from evalkit.runs.contract.figure_name_rules import is_count
 from evalkit.runs.contract.receipts import Receipt, RunFacts
 from evalkit.runs.run.run_display import run_html, run_text
 from evalkit.runs.run.run_facts import About, covers, facts_of, not_known
 
+OTHER_VERSION = "; use the evalkit version that wrote them"
 _MORE = ("not_known", "scored_nothing", "notes")
 
 
@@ -92,7 +92,7 @@ class Run:
     resolution
         The plugins, profiles and templates that were used, with their hashes.
     status
-        ``running``, ``succeeded``, ``failed`` or ``cancelled``; in registries of earlier versions also ``queued``.
+        ``running``, ``succeeded``, ``failed`` or ``cancelled``.
     error
         Why it did not succeed.
     exit_code
@@ -141,8 +141,7 @@ class Run:
     @property
     def output(self) -> Path:
         """LightEval's output folder."""
-        attempts = self.artifacts.get("attempts", ())  # of earlier versions, whose workers could repeat a run
-        return self.folder / (f"attempt-{len(attempts)}" if attempts else "output")
+        return self.folder / "output"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -172,20 +171,8 @@ class Run:
     @cached_property
     def recorded(self) -> RunFacts:
         """What LightEval's process recorded: model, documents and metrics; without tasks if nothing is recorded."""
-        if "facts" in self.artifacts:
-            try:
-                return RunFacts.model_validate(self.artifacts["facts"])
-            except ValidationError as problem:
-                raise RegistryError(
-                    f"run {self.id}: invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote "
-                    "them"
-                ) from None
-        old = self.artifacts.get("scorers", {})  # of an earlier evalkit, which called what is its own `deterministic`
-        return RunFacts.model_validate(
-            {"tasks": {task: {"metrics": {
-                name: {"scorer": "own" if by == "deterministic" else by} for name, by in scorers.items()
-            }} for task, scorers in old.items()}}
-        )  # fmt: skip
+        facts, where = self.artifacts.get("facts", {}), f"run {self.id}: invalid facts"
+        return validated(RunFacts, facts, where, RegistryError, advice=OTHER_VERSION)
 
     @cached_property
     def facts(self) -> Mapping[About, Mapping[str, Any]]:

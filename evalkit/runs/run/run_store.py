@@ -10,22 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from evalkit.core.printable_text import one_line
-from evalkit.core.validation_errors import explain
+from evalkit.core.validation_errors import validated
 from evalkit.errors import RegistryError, listed
 from evalkit.runs.contract.receipts import Receipt, RunFacts
 from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
-from evalkit.runs.registry.database_tables import Base, PackRow, PluginRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
+from evalkit.runs.registry.database_tables import Base, PackRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 from evalkit.runs.run.binding_tasks import Resolution
-from evalkit.runs.run.run_record import Run, RunScore, RunTask
+from evalkit.runs.run.run_record import OTHER_VERSION, Run, RunScore, RunTask
 
-_OPEN = ("queued", "running")  # earlier versions had a queue
 _LONGEST_PAUSE_S = 5.0
 
 
@@ -48,7 +46,7 @@ class RunStore:
             session.add(RunRow(
                 id=run_id, pack_id=pack_id, scoring_mode=resolution.scoring.mode, resolution=resolution.to_dict(),
                 status="running", worker=Owner.here().text, artifacts={**artifacts, "folder": str(folder / run_id)},
-                created_at=now, started_at=now, tasks=list(task_rows(session, resolution)), **values,
+                created_at=now, started_at=now, tasks=list(task_rows(resolution)), **values,
             ))  # fmt: skip
         return run_id
 
@@ -62,7 +60,7 @@ class RunStore:
         """Write how a run ended; False, without a change, if it is closed."""
         with self.registry.database.session() as session:
             # locked, but for SQLite, which has one writer at a time
-            mine = select(RunRow).where(RunRow.id == run_id, RunRow.status.in_(_OPEN)).with_for_update(of=RunRow)
+            mine = select(RunRow).where(RunRow.id == run_id, RunRow.status == "running").with_for_update(of=RunRow)
             if (row := session.scalars(mine).first()) is None:
                 return False
             now = _now(session)
@@ -171,14 +169,12 @@ class Ending:
     facts: RunFacts = field(default_factory=RunFacts)
 
 
-def task_rows(session: Session, resolution: Resolution) -> Iterator[RunTaskRow]:
+def task_rows(resolution: Resolution) -> Iterator[RunTaskRow]:
     """The tasks of a new run."""
-    plugins = {(row.name, row.version): row.id for row in session.scalars(select(PluginRow))}
     for position, task in enumerate(resolution.pack.tasks):
         binding = resolution.bindings.of_task(task.task)
         yield RunTaskRow(
             position=position, task=task.spec, weight=task.weight,
-            plugin_id=plugins.get((binding.plugin or "", binding.plugin_version or "")),
             binding={**binding.to_dict(), "overrides": task.overrides.values} if task.overrides else {},
         )  # fmt: skip
 
@@ -215,10 +211,6 @@ def _read(kind: type[Record], row: Base, **others: Any) -> Record:
 
 
 def _receipts(row: RunRow) -> tuple[Receipt, ...]:
-    try:
-        return tuple(Receipt.model_validate(one) for receipts in row.receipts for one in receipts.content["receipts"])
-    except ValidationError as problem:
-        raise RegistryError(
-            f"run {row.id}: invalid receipts, the records of how it was scored ({explain(problem, Receipt)}); use the "
-            "evalkit version that wrote them"
-        ) from None
+    where, advice = f"run {row.id}: invalid receipts, the records of how it was scored", OTHER_VERSION
+    contents = (content for receipts in row.receipts for content in receipts.content["receipts"])
+    return tuple(validated(Receipt, content, where, RegistryError, advice=advice) for content in contents)

@@ -28,7 +28,7 @@ from evalkit.stats.plain_tables import key_text, take_rows, votes_options
 from evalkit.stats.result_tables import GAVE_NONE, verdict_codes, with_numbers_as_labels
 from evalkit.stats.voting import averaged
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, tally
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 from evalkit.tables.ties import labels_among, tied_cells
 
@@ -102,7 +102,6 @@ def aggregate(
     rule = checked_rule("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
     frame, keys = take_rows(votes, "votes", need=_NEED, function="aggregate", scale=scale)
-    refuse_doubles(frame, VOTE_KEY, "votes")
     if aggregate_rule(rule).by_label:
         frame = with_numbers_as_labels(frame)
     groups = group(frame, SCORE_KEY)
@@ -136,20 +135,19 @@ def aggregate(
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
-    norm = row_scales.answer_norms(score, label, measured)
     columns |= {
         "score": score,
-        "score_norm": norm,
+        "score_norm": row_scales.answer_norms(score, label, measured),
         "label": schemas.categorical(label),
         "passed": passed,
         "n_judges": jury.groups.count(),
         "n_scored": jury.groups.count(jury.scored),
         "tied": ~under & (tied | (verdict == "tied")),
         "disagreement": item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered),
+        "method": schemas.categorical(methods),
+        "options": _with_options_of_votes(options, frame, groups),
+        "tied_labels": schemas.categorical(among),
     } | _status(jury, under, lost, tied, verdict, score, label, measured.without_ends)
-    columns["method"] = schemas.categorical(methods)
-    columns["options"] = _with_options_of_votes(options, frame, groups)
-    columns["tied_labels"] = schemas.categorical(among)
     if "repaired" in frame:
         columns["repaired"] = jury.groups.count(schemas.repaired_rows(frame)[jury.rows]) > 0
     return keys.restore(schemas.table("scores", columns | _of_orders(frame, jury)))
@@ -157,14 +155,9 @@ def aggregate(
 
 def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
     """The weighted means of the judges' scores in each order of a pair, where the votes have them."""
-    columns = {}
-    for name in OF_ORDERS if {*OF_ORDERS} <= {*frame.columns} else ():
-        value = frame[name].to_numpy(dtype=np.float64)[jury.rows]
-        has_value = ~np.isnan(value)
-        total = jury.groups.total(jury.weight, has_value)
-        mean = jury.groups.total(np.where(has_value, value, 0.0) * jury.weight) / np.where(total > 0, total, 1.0)
-        columns[name] = np.where(total > 0, mean, np.nan)
-    return columns
+    names = OF_ORDERS if {*OF_ORDERS} <= {*frame.columns} else ()
+    values = {name: frame[name].to_numpy(dtype=np.float64)[jury.rows] for name in names}
+    return {name: jury.groups.mean(value, ~np.isnan(value), jury.weight) for name, value in values.items()}
 
 
 def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.Categorical:

@@ -48,8 +48,6 @@ class Fit:
     ----------
     strength
         One per system, with mean 0.
-    discrimination
-        One per judge, with mean 1.
     tie
         One per judge: ν of Davidson (0 without ties), θ of Rao and Kupper (1 without ties).
     clusters
@@ -58,7 +56,6 @@ class Fit:
     """
 
     strength: Floats
-    discrimination: Floats
     tie: Floats
     clusters: Floats
 
@@ -141,7 +138,7 @@ def fit(data: Comparisons, ties: Ties, *, discrimination: bool = False) -> Fit |
     clusters = np.tile(point, (len(sums), 1))
     clusters[:, free] += len(sums) / len(cell) * sums @ np.linalg.inv(bend)
     tie = np.exp(np.exp(width)) if ties == "rao_kupper" else np.exp(width)
-    return Fit(strength, gamma, tie, clusters[:, : n_systems + n_judges])
+    return Fit(strength, tie, clusters[:, : n_systems + n_judges])
 
 
 def _slopes(at: Floats, cells: Ints, ties: Ties, n_systems: int) -> tuple[Floats, Floats]:

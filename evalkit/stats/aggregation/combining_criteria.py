@@ -18,7 +18,7 @@ from evalkit.rubrics.given_scales import ScaleLike, same_scale
 from evalkit.stats.plain_tables import OF_NO_RUBRIC, Keys, take_rows
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
+from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group
 from evalkit.tables.schemas import SCORE_KEY
 
 _NEED = [*SCORE_KEY, "score", "score_norm", "label", "passed", "reason", "status"]
@@ -89,7 +89,6 @@ def combine(
     frame, keys, rubric = _taken(scores, rubric, scale)
     if not rubric.criteria:  # of no rows
         return keys.restore(schemas.empty("rubric_scores"))
-    refuse_doubles(frame, SCORE_KEY, "scores")
     items = group(frame, ["rubric", "rubric_version", "item_id"])
     grid = _grid(frame, items, rubric)
     score, open_score = _weighted(grid, renormalise=missing == "renormalise")
@@ -101,16 +100,17 @@ def combine(
     score[failed] = 0.0
     passed = _passed(grid, rubric, score, failed)
     pieces = frame.iloc[items.first]
+    scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
     columns: dict[str, Any] = {key: pieces[key].array for key in ("rubric", "rubric_version", "item_id")}
-    columns |= {
+    columns |= _status(grid, score, passed, rubric) | {
         "score": _own_units(grid, rubric, score, failed),
         "score_norm": score,
         "passed": passed,
         "n_criteria": np.full(len(items), int(grid.applies.sum())),
         "n_scored": (grid.scored & grid.applies).sum(axis=1),
-    } | _status(grid, score, passed, rubric)
-    scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
-    columns |= {"level": [scale.level] * len(items), "scale": [scale.to_json()] * len(items)}
+        "level": [scale.level] * len(items),
+        "scale": [scale.to_json()] * len(items),
+    }
     if len(rubric.criteria) == 1 and "options" in frame:
         columns["options"] = pieces["options"].array
     return keys.restore(schemas.table("rubric_scores", columns))

@@ -23,6 +23,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError
 from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.rubrics.scales import Scale
+from evalkit.stats.result_tables import first_that_holds
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_cells
 
@@ -182,15 +183,18 @@ def posteriors(method: AggregateRule, heads: pd.DataFrame, ballots: pd.DataFrame
 
 def check_fit(method: str, criterion: str, scale: Scale, n_judges: int, word: str = "method") -> None:
     """Raise ConfigError unless a rule fits a scale and a number of judges; `word` is what the user calls a rule."""
-    rule, subject = aggregate_rule(method), f"criterion {criterion!r}: {word} {method!r}"
-    if rule.most_levels is not None and scale.level == "interval":
-        raise ConfigError(f"{subject} counts labels, and an interval scale has none; use 'mean' or 'median'")
-    if rule.most_levels is not None and scale.is_open:
-        raise ConfigError(f"{subject} counts levels, and those of the scale are not known: pass scale=")
-    if rule.most_levels is not None and len(scale) > rule.most_levels:
-        raise ConfigError(f"{subject} takes scales of 2 to {rule.most_levels} levels, got {len(scale)}; use 'mean'")
-    if n_judges < rule.fewest_judges:
-        raise ConfigError(f"{subject} needs {rule.fewest_judges} judges or more, got {n_judges}; use 'mean'")
+    rule = aggregate_rule(method)
+    by_level = rule.most_levels is not None
+    problems = {
+        "counts labels, and an interval scale has none; use 'mean' or 'median'": by_level and scale.level == "interval",
+        "counts levels, and those of the scale are not known: pass scale=": by_level and scale.is_open,
+        f"takes scales of 2 to {rule.most_levels} levels, got {len(scale)}; use 'mean'": (
+            rule.most_levels is not None and len(scale) > rule.most_levels
+        ),
+        f"needs {rule.fewest_judges} judges or more, got {n_judges}; use 'mean'": n_judges < rule.fewest_judges,
+    }
+    if problem := first_that_holds(problems):
+        raise ConfigError(f"criterion {criterion!r}: {word} {method!r} {problem}")
 
 
 def _codes(scale: Scale, said: pd.DataFrame) -> Floats:

@@ -107,7 +107,6 @@ def points(
             f"points: {counted(len(texts), 'score is a text', 'scores are texts')} "
             f"({listed(texts.unique(), most=3)}); pass numbers, or true and false"
         )
-    refuse_doubles(frame, [*_RUN, "item_id"], "scores")
     if (strange := ~frame["item_id"].isin(rows["item_id"]).to_numpy()).any():
         fact = f"{counted(int(strange.sum()), 'score is', 'scores are')} of criteria that the items do not have"
         advice = "pass the rows of explode_criteria that were judged, or the scores of these items alone"
@@ -303,11 +302,14 @@ def _scored(
     if missing == "na":
         score = np.where(n_open > 0, np.nan, score)
     lost = np.isnan(score)
-    columns: dict[str, Any] = {key: pd.Categorical([value] * len(units)) for key, value in heads.items()}
+    status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
+    reason = np.full(len(units), None, dtype=object)
+    reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")
     first = rows.iloc[units["row"].to_numpy()]
-    columns["item_id"] = first["of_item"].array
-    columns |= (
-        {key: units[key].array for key in ("axis", "parent") if key in units}
+    columns: dict[str, Any] = (
+        {key: pd.Categorical([value] * len(units)) for key, value in heads.items()}
+        | {"item_id": first["of_item"].array}
+        | {key: units[key].array for key in ("axis", "parent") if key in units}
         | {name: first[name].array for name in ("group_id", "system_id") if name in rows}
         | {
             "points": np.where((n_open > 0) & (missing == "na"), np.nan, earned),
@@ -321,10 +323,8 @@ def _scored(
             "n_open": n_open,
             "n_open_negative": total(open_ & (weight < 0)).astype(np.int64),
             "coverage": share(total(np.where(open_, 0.0, np.abs(weight))), total(np.abs(weight))),
+            "status": schemas.categorical(status.astype(object)),
+            "reason": schemas.categorical(reason),
         }
     )
-    status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
-    reason = np.full(len(units), None, dtype=object)
-    reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")
-    columns |= {"status": schemas.categorical(status.astype(object)), "reason": schemas.categorical(reason)}
     return pd.DataFrame(columns)

@@ -167,22 +167,23 @@ def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     scored = ~np.isnan(score)
     interval = mean_interval(score[scored], units[scored])
     notes: Notes = [f"no interval: {interval.reason}"] if interval.reason else []
-    row: dict[str, Any] = {"mean": _mean(score), "low": interval.low, "high": interval.high}
-    clipped = [float(np.clip(end, 0, 1)) for end in (row["mean"], interval.low, interval.high)]
-    row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
-    row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
-    row |= (
-        {
-            "worst": _mean(rows["low"]),
-            "best": _mean(rows["high"]),
-            "renormalised": _mean(rows["renormalised"]),
-            "n_items": len(rows),
-            "n_scored": int(scored.sum()),
-            "n_partial": int((rows["status"] == "partial").sum()),
-        }
-        | {name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")}
-        | cluster_counts(units[scored])
-    )
+    mean = _mean(score)
+    clipped = [float(np.clip(end, 0, 1)) for end in (mean, interval.low, interval.high)]
+    row: dict[str, Any] = {
+        "mean": mean,
+        "low": interval.low,
+        "high": interval.high,
+        **dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True)),
+        "below_0": float((score[scored] < 0).mean()) if scored.any() else np.nan,
+        "worst": _mean(rows["low"]),
+        "best": _mean(rows["high"]),
+        "renormalised": _mean(rows["renormalised"]),
+        "n_items": len(rows),
+        "n_scored": int(scored.sum()),
+        "n_partial": int((rows["status"] == "partial").sum()),
+        **{name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")},
+        **cluster_counts(units[scored]),
+    }
     if interval.reason is None:
         note_few_clusters(units[scored], notes)
     if row["n_open_negative"]:

@@ -15,7 +15,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
-from evalkit.stats.plain_tables import Keys, key_text, refuse_twice, take_rows, take_votes
+from evalkit.stats.plain_tables import Keys, key_text, refuse_twice, take_votes
 from evalkit.stats.result_tables import (
     JUDGE_KEY,
     Notes,
@@ -26,7 +26,7 @@ from evalkit.stats.result_tables import (
     with_id_notes,
 )
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, Ints, clusters_of, group
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 
 _SAME = 1e-6  # figures that differ by less differ by rounding alone
@@ -344,16 +344,14 @@ def notes_on_orders(seen: pd.DataFrame) -> list[str]:
 
 
 def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
-    votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
-    name, key = ("votes", schemas.VOTE_KEY) if votes else ("scores", schemas.SCORE_KEY)
-    need = [*key, "label", "tied", "n_scored", "level", "scale"]
-    frame, keys = take_rows(judged, name, need=need, function=caller, scale=None if "level" in judged else _PAIR)
-    refuse_doubles(frame, key, name)
+    need = ["label", "tied", "n_scored", "level", "scale"]
+    frame, keys = take_votes(judged, need=need, function=caller, scale=None if "level" in judged else _PAIR)
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
         wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
+        name = "votes" if "judge" in judged else "scores"
         raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
-    return (frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))), keys
+    return frame, keys
 
 
 def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from evalkit.rubrics.row_scales import NO_ENDS, Measures, label_norms, measures,
 from evalkit.stats.plain_tables import take_rows
 from evalkit.stats.result_tables import verdict_codes, with_numbers_as_labels
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, tally
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 
 _NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
@@ -67,7 +67,6 @@ def disagreement(votes: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.D
     [[0.333, 0.5, 0.333]]
     """
     frame, keys = take_rows(votes, "votes", need=_NEED, function="disagreement", scale=scale)
-    refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:
         frame = frame.loc[~(frame["weight"] <= 0).to_numpy()]
     frame = with_numbers_as_labels(frame, ends=True)
@@ -77,15 +76,21 @@ def disagreement(votes: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.D
     scored = np.where(measured.nominal, label >= 0, np.isfinite(score))
     texts = np.array([*frame["label"].cat.categories, None], dtype=object)[label]
     norm = np.where(measured.nominal, label_norms(texts, measured), norms(score, measured))
-    columns: dict[str, Any] = {key: frame[key].iloc[groups.first].array for key in SCORE_KEY}
-    columns["disagreement"] = item_disagreement(groups, measured, norm, label, scored)
-    columns |= dict(zip(("range", "sd"), _width(groups, norm), strict=True)) | _mixture(groups, measured, label)
-    columns["split"] = _split(frame, groups, measured, label)
-    columns |= {"n_judges": groups.count(), "n_scored": groups.count(scored)} | dict(
-        zip(("score_range", "score_sd"), _width(groups, score), strict=True)
-    )
     without_ends = measured.without_ends[groups.first]
-    columns["notes"] = schemas.categorical(np.array([None, NO_ENDS], dtype=object)[without_ends.astype(int)])
+    (width, sd), (score_width, score_sd) = _width(groups, norm), _width(groups, score)
+    columns: dict[str, Any] = {key: frame[key].iloc[groups.first].array for key in SCORE_KEY}
+    columns |= {
+        "disagreement": item_disagreement(groups, measured, norm, label, scored),
+        "range": width,
+        "sd": sd,
+        **_mixture(groups, measured, label),
+        "split": _split(frame, groups, measured, label),
+        "n_judges": groups.count(),
+        "n_scored": groups.count(scored),
+        "score_range": score_width,
+        "score_sd": score_sd,
+        "notes": schemas.categorical(np.array([None, NO_ENDS], dtype=object)[without_ends.astype(int)]),
+    }
     return keys.restore(pd.DataFrame(columns))
 
 

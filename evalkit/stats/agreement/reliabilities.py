@@ -45,8 +45,8 @@ from evalkit.stats.result_tables import (
 )
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
-from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, small
+from evalkit.tables.schemas import VOTE_KEY
 from evalkit.tables.ties import check_counting, labels_among, unknown_ties
 
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
@@ -159,12 +159,16 @@ def _by_k(data: Answered, row: dict[str, Any], ks: Sequence[int] | None) -> Iter
 
 def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
     notes: Notes = []
-    row: dict[str, Any] = (
-        {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
-        | {"n_samples": data.k or data.n_samples}
-        | cluster_counts(data.clusters)
-    )
-    row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
+    row: dict[str, Any] = cluster_counts(data.clusters) | {
+        "form": data.form,
+        "metric": data.metric,
+        "n_items": data.n_items,
+        "n_judges": data.n_judges,
+        "n_samples": data.k or data.n_samples,
+        "n_pairable": int(pairable(data.cells.item, data.cells.judge, data.n_items).sum()),
+        "spread_draw": data.drawn,
+        "notes": notes,
+    }
     name = "alpha_single" if data.form == "samples" else "alpha_vote"
     if row["n_pairable"] == 0:
         notes.append("no item was scored by two judges" if data.n_judges > 1 else "one judge: nothing to compare")
@@ -172,11 +176,11 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
         row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies", data.clusters)
         shares = percent_agreement(data.labels)
         row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels", data.clusters)
-    row |= _spread(data, notes, data.n_samples) | {"spread_draw": data.drawn}
+    row |= _spread(data, notes, data.n_samples)
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
     note_few_clusters(data.clusters, notes)
-    return row | {"notes": notes}
+    return row
 
 
 def _spread(data: Answered, notes: Notes, k: int) -> dict[str, Any]:
@@ -234,8 +238,7 @@ def _full(data: Answered, votes: Answered, notes: Notes, *, pairs: bool) -> dict
     return row
 
 
-_OF_SAMPLES = [*VOTE_KEY, "score", "label", "error", "level", "scale"]
-_NEED = [*_OF_SAMPLES, "order", "sample"]
+_NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
 
@@ -243,13 +246,8 @@ def checked(judged: Any, form: str, scale: ScaleLike | None = None) -> tuple[pd.
     """Judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room; their keys."""
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
-    if form == "samples":
-        frame, keys = take_rows(judged, "judgments", need=_NEED, function="reliability", scale=scale)
-        refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
-    else:
-        need = [*VOTE_KEY, "score", "label", "level", "scale"]
-        frame, keys = take_rows(judged, "votes", need=need, function="reliability", scale=scale)
-        refuse_doubles(frame, VOTE_KEY, "votes")
+    name, further = ("judgments", ["error", "order", "sample"]) if form == "samples" else ("votes", [])
+    frame, keys = take_rows(judged, name, need=[*_NEED, *further], function="reliability", scale=scale)
     return (frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame), keys
 
 

@@ -19,7 +19,14 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_s
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, Panel, taken
 from evalkit.stats.intervals import cluster_variance
-from evalkit.stats.result_tables import JUDGE_KEY, Notes, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    Notes,
+    first_that_holds,
+    note_few_clusters,
+    result_table,
+    with_id_notes,
+)
 from evalkit.stats.significance import flip_p
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
@@ -193,10 +200,9 @@ def alt_test(
         for judge, side in sides.items():
             head = panel.head | {"judge": judge}
             rows, row = _test(panel, side, float(epsilon))
-            row |= {"same_items": same_items, "ties": ties, "unscored": unscored}
+            options = {"same_items": same_items, "ties": ties, "unscored": unscored}
             by_annotator.extend(head | test for test in rows)
-            row["notes"] = [tables.note, row["notes"]]
-            by_judge.append(head | row)
+            by_judge.append(head | row | options | {"notes": [tables.note, row["notes"]]})
     summary = tables.finished(result_table(by_judge, *_WHOLE))
     return AltTest(summary, tables.keys.restore(result_table(by_annotator, *_EACH)))
 
@@ -260,15 +266,16 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
         row_of_annotator = {"annotator": name, "n_items": int(shared.sum())}
         rows.append(row_of_annotator | _against(won, lost, panel.unit[shared], epsilon))
     _adjust(rows)
+    tied = side.usable & ~side.known & side.answers.tied
     row = {
         "scoring": way,
         "epsilon": epsilon,
         "n_annotators": len(annotators.names),
         "n_items": int(counted_items.sum()),
         "n_left_out": int((side.usable & ~counted_items).sum()),
+        "n_tied": int(tied.sum()),
+        "n_unscored": int((side.usable & ~side.known & ~tied).sum()),
     }
-    tied = side.usable & ~side.known & side.answers.tied
-    row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
     return rows, row | _summed(rows, _why_untested(panel, side, labelled))
 
 
@@ -288,7 +295,7 @@ def _why_untested(panel: Panel, side: _Side, labelled: Flags) -> str:
         "all items are of one cluster": len(np.unique(panel.unit[side.counted])) == 1 < side.counted.sum(),
         "annotators who share under two items with the judge and others": True,
     }
-    return next(reason for reason, holds in reasons.items() if holds)
+    return str(first_that_holds(reasons))
 
 
 def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
@@ -349,17 +356,15 @@ def _summed(rows: list[dict[str, Any]], why: str) -> dict[str, Any]:
         return {"n_tested": 0, "notes": f"no test: {why}"}
     rate = float(np.mean([row["wins"] for row in tested]))
     advantage = float(np.mean([row["judge_rate"] for row in tested]))
-    notes = []
-    if len(tested) < _FEW_PEOPLE:
-        notes.append(f"only {counted(len(tested), 'annotator')}, so the test is less reliable")
-    if len(tested) < len(rows):
-        notes.append(f"{counted(len(rows) - len(tested), 'annotator')} not tested")
-    if few := sum(row["n_items"] < _FEW_ITEMS for row in tested):
-        notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
-    if any(row["test"] == "wilcoxon" for row in tested):
-        notes.append(_TOO_LENIENT)
-    if alike := sum(row["test"] == "sign" for row in tested):
-        text = f"{counted(alike, 'annotator')} decided by the sign of the difference, which is the same on every item"
-        notes.append(text)
+    n_few, n_untested = sum(row["n_items"] < _FEW_ITEMS for row in tested), len(rows) - len(tested)
+    tests = [row["test"] for row in tested]
+    by_sign = f"{counted(tests.count('sign'), 'annotator')} decided by the sign of the difference"
+    notes = {
+        f"only {counted(len(tested), 'annotator')}, so the test is less reliable": len(tested) < _FEW_PEOPLE,
+        f"{counted(n_untested, 'annotator')} not tested": n_untested > 0,
+        f"{counted(n_few, 'annotator')} with under {_FEW_ITEMS} items": n_few > 0,
+        _TOO_LENIENT: "wilcoxon" in tests,
+        f"{by_sign}, which is the same on every item": "sign" in tests,
+    }
     summary = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
-    return summary | {"passes": rate >= 0.5, "notes": "; ".join(notes)}
+    return summary | {"passes": rate >= 0.5, "notes": [note for note, holds in notes.items() if holds]}

@@ -24,7 +24,15 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    cluster_counts,
+    figure_row,
+    first_that_holds,
+    joined,
+    result_table,
+    with_id_notes,
+)
 from evalkit.stats.significance import holm
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
@@ -149,8 +157,8 @@ class Calibration:
             allowed = (0, 1) if self.figure == "passed" else scale.codes
             codes = [code for code in allowed if abs(float(code) - value) <= far + 1e-9]
             cell = ", ".join(map(str, codes)) or None
-            row = {"item_id": item, "criterion": criterion, "judge": judge, "calibrated": value, "codes": cell}
-            rows.append(row | {"n_codes": len(codes)})
+            head = {"item_id": item, "criterion": criterion, "judge": judge}
+            rows.append(head | {"calibrated": value, "codes": cell, "n_codes": len(codes)})
         types = "text: item_id criterion judge; number: calibrated; text: codes; count: n_codes"
         return tables.keys.restore(result_table(rows, types).astype({"item_id": "str"}))
 
@@ -199,7 +207,7 @@ class Calibration:
                 f, _, y, weights, unit = _labelled(panel, judge, tables.people, dev, self.figure)
                 width = float(np.ptp(panel.bounds(self.figure)))
                 rest = (y - np.interp(f, *self.maps[key])) / width
-                spread = map_variance(f, weights, self.maps[key], self.errors.get(key)) / width**2
+                spread = map_variance(f, weights, self.maps[key], self.errors[key]) / width**2
                 row = {"margin": margin, "n_labelled": len(y), "notes": tables.note} | cluster_counts(unit)
                 rows.append(panel.head | {"judge": judge} | row | residual_row(rest, weights, unit, spread))
         table = result_table(rows, *_CHECK)
@@ -238,7 +246,7 @@ class Calibration:
         for row in self.table.to_dict("records"):
             if (key := (row["criterion"], row["judge"])) in self.maps:
                 head = {name: str(row[name]) for name in ("criterion", "judge", "method")}
-                lists = zip(("scores", "values", "errors"), (*self.maps[key], self.errors.get(key, [])), strict=True)
+                lists = zip(("scores", "values", "errors"), (*self.maps[key], self.errors[key]), strict=True)
                 numbers = {name: [round(number, 6) for number in values] for name, values in lists}
                 maps.append({**head, "n_labelled": int(row["n_labelled"]), **numbers})
         return {"date": self.date, "figure": self.figure, "key": self.key, "maps": maps}
@@ -273,13 +281,12 @@ def fit_calibration(
                 maps[key], errors[key] = fitted
     table = result_table(rows, *_TABLE)
     table = count_look(table, fresh, cache) if "part" in fresh else table
-    date = datetime.now(UTC).date().isoformat()
     return Calibration(
         table,
         result_table(points, *_POINTS),
         figure,
         maps,
-        date,
+        date=datetime.now(UTC).date().isoformat(),
         fitted_on=frozenset(used),
         errors=errors,
         scales=scales,
@@ -306,9 +313,9 @@ def _fitted(
     turn = (lambda shares: 1 - shares) if figure == "passed" and _fall(panel.scale) else np.asarray
     fit, (knots, values), errors = fitted_map(f, turn(y), weights, unit, bounds)
     values, guess = turn(values), turn(np.clip(estimates.cross_fitted(fit, f, turn(y), weights, unit), *bounds))
-    for name, value in (("error", guess), ("error_raw", raw)):
-        row[name] = float(weights @ (y - value) ** 2) / (bounds[1] - bounds[0]) ** 2
-    row |= {"method": _METHODS[fit], "residual": _reach(np.abs(y - guess), weights, row["n_clusters"])}
+    error, error_raw = (float(weights @ (y - value) ** 2) / np.ptp(bounds) ** 2 for value in (guess, raw))
+    residual = _reach(np.abs(y - guess), weights, row["n_clusters"])
+    row |= {"method": _METHODS[fit], "error": error, "error_raw": error_raw, "residual": residual}
     points = []
     for score in np.unique(f):
         rows = f == score
@@ -371,10 +378,8 @@ def _blocks(values: Floats) -> Ints:
     return np.cumsum(np.abs(np.diff(values, prepend=values[0])) > _SAME).astype(np.int64)
 
 
-def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: list[float] | None) -> float:
-    """The variance of the mean calibrated score of some items, which the map's own labels leave; NaN if not known."""
-    if not errors or not len(f):
-        return math.nan
+def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: list[float]) -> float:
+    """The variance of the mean calibrated score of some items, which the map's own labels leave."""
     (scores, values), at_knots = map(np.array, known), np.array(errors)
     if len(errors) > len(scores):  # a line: the map is sure where it is flat
         inside = np.flatnonzero(at_knots[:-1])
@@ -407,7 +412,7 @@ def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
         "the criterion has no pass rule": by_rule and not scale.has_rule,
         split: by_rule and scale.has_rule and np.count_nonzero(np.diff(_passes(scale))) > 1,
     }
-    of_scale = next((reason for reason, holds in reasons.items() if holds), None)
+    of_scale = first_that_holds(reasons)
     few = of_scale or estimates.too_few(unit, "labelled items with a score")
     return few or ("all labels are equal" if np.ptp(y) == 0 else None)
 
@@ -447,8 +452,6 @@ def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float)
 
     if few := estimates.too_few(unit, "fresh labels"):
         return {"notes": few}
-    if math.isnan(map_variance):
-        return {"notes": "it is not known how sure the map is, because an earlier version fitted it: calibrate again"}
     estimate = estimates.weighted_mean(np.zeros(len(rest)), rest, weights, unit)
     variance, freedom = estimate.variance + map_variance, estimates.freedom_of(weights, unit)
     if variance > _NOTHING:  # Welch and Satterthwaite, the map as of 25 groups

@@ -21,7 +21,14 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, Taken, taken
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table, with_id_notes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    cluster_counts,
+    figure_row,
+    first_that_holds,
+    result_table,
+    with_id_notes,
+)
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
@@ -205,10 +212,10 @@ def _row(
         return row | {"notes": [f"no estimate: {why}", unlike]}
     f = np.where(scored, f, f[scored].mean() if unscored is None else unscored)
     largest = _largest_error(panel, figure, largest_error)
-    row["method"], mean, ends, note = best_estimate(f, y, weights, unit, bounds=bounds, largest_error=largest)
-    row |= figure_row("estimate", min(bounds[1], max(bounds[0], mean)), ends)
-    row["worth"] = row["n_effective"] * ((row["human_high"] - row["human_low"]) / (ends.high - ends.low)) ** 2
-    return row | {"notes": [note, unlike]}
+    method, mean, ends, note = best_estimate(f, y, weights, unit, bounds=bounds, largest_error=largest)
+    worth = row["n_effective"] * ((row["human_high"] - row["human_low"]) / (ends.high - ends.low)) ** 2
+    figures = figure_row("estimate", min(bounds[1], max(bounds[0], mean)), ends)
+    return row | figures | {"method": method, "worth": worth, "notes": [note, unlike]}
 
 
 def best_estimate(
@@ -264,15 +271,18 @@ def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
 
 def _why_not(panel: Panel, figure: str, f: Floats, y: Floats, unit: Ints) -> str | None:
     """Why there is no estimate; None if there may be one."""
-    if figure == "score" and panel.scale.level == "nominal":
-        return "a nominal criterion has no scores; figure='passed' has its pass rate"
-    if panel.scale.is_open:
-        return NO_ENDS
-    if figure == "passed" and not panel.scale.has_rule:
-        return "the criterion has no pass rule"
-    if few := too_few(unit, "labelled items") if len(y) else "no labels":
-        return few
-    return "nothing is scored" if np.isnan(f).all() else "all labels are equal" if np.ptp(y) == 0 else None
+    few = too_few(unit, "labelled items") if len(y) else "no labels"
+    reasons = {
+        "a nominal criterion has no scores; figure='passed' has its pass rate": (
+            figure == "score" and panel.scale.level == "nominal"
+        ),
+        NO_ENDS: panel.scale.is_open,
+        "the criterion has no pass rule": figure == "passed" and not panel.scale.has_rule,
+        few or "": few is not None,
+        "nothing is scored": np.isnan(f).all(),
+        "all labels are equal": len(y) > 0 and np.ptp(y) == 0,
+    }
+    return first_that_holds(reasons)
 
 
 def too_few(unit: Ints, what: str) -> str | None:

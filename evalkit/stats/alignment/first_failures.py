@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.given_scales import open_scale
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
-from evalkit.stats.alignment.label_values import JudgedLike, labels_for, of_items
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import JudgedLike, Taken, taken
 from evalkit.stats.intervals import rate_interval, unit_codes
-from evalkit.stats.result_tables import JURY, Notes, clusters_for, figure_row, result_table
+from evalkit.stats.plain_tables import with_index
+from evalkit.stats.result_tables import JUDGE_KEY, Notes, figure_row, result_table, with_id_notes
 from evalkit.stats.voting import vote
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Floats, Ints
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.messages import messages_of
-from evalkit.tables.schemas import VOTE_KEY
 from evalkit.tables.steps import NO_STEP, refuse_other_step, step_numbers
 
 _NONE, _TINY = -1, 1e-9
@@ -28,6 +30,7 @@ _COLUMNS = (
 )
 
 
+@with_id_notes
 def first_failure(
     judged: JudgedLike,
     labels: LabelsLike,
@@ -60,11 +63,12 @@ def first_failure(
     Returns
     -------
     pandas.DataFrame
-        One row per judge. Over trajectories with a vote whose failing step people name: `exact` (share with the same
-        step) and `within_one` (at most one step of an agent apart), ``none`` counting as neither; each beside
-        `…_by_chance` (what a random step of each log would reach) and `…_by_commonest` (the step that is right in most
-        of the other logs; of equals their mean); `missed` (share in which the judge names none). `false_alarm`: over
-        those in which people name none, the share in which the judge names a step. Intervals are Wilson's, by cluster.
+        One row per `rubric, rubric_version, criterion, judge`. Over trajectories with a vote whose failing step people
+        name: `exact` (share with the same step) and `within_one` (at most one step of an agent apart), ``none``
+        counting as neither; each beside `…_by_chance` (what a random step of each log would reach) and
+        `…_by_commonest` (the step that is right in most of the other logs; of equals their mean); `missed` (share in
+        which the judge names none). `false_alarm`: over those in which people name none, the share in which the judge
+        names a step. Intervals are Wilson's, by cluster.
         `n_items`, `n_scored`, `n_failed` and `n_none` (that people say failed, or did not), `n_annotators`,
         `n_clusters`, `notes`; of held-out labels also `n_looks` and `n_versions`.
         Several people on one log count as their mean. There is no kappa: each log has levels of
@@ -84,7 +88,6 @@ def first_failure(
     >>> first_failure(votes, people, items)[["exact", "exact_by_chance", "within_one", "within_one_by_chance"]].values
     array([[0.5 , 0.25, 1.  , 0.5 ]])
     """
-    frame = _answers(judged, criterion)
     is_table = isinstance(judged, pd.DataFrame)
     trajectories: Any = getattr(judged, "items", None) if items is None and not is_table else items
     if trajectories is None:
@@ -95,66 +98,52 @@ def first_failure(
     logs = as_items(trajectories)
     if messages not in logs:
         raise InputError(f"the items have no column {messages!r}; name theirs, as in messages='log'")
-    people = of_items(labels_for(judged, labels, [criterion]), frame)
-    people = people[people["label"].notna() & (people["criterion"] == criterion)]
-    people, chosen = take_part(people, part)
+    tables = _taken(judged, labels, criterion, clusters).of_part(part)
     steps = {item: step_numbers(messages_of(cell)) for item, cell in zip(logs["item_id"], logs[messages], strict=True)}
-    if lacking := sorted({*frame["item_id"]} - {*steps}):
+    if lacking := sorted({*tables.frame["item_id"]} - {*steps}):
         raise InputError(f"judged trajectories are not among the items: {listed(lacking, most=5)}; pass all of them")
-    groups = clusters_for(frame, clusters, judged)
-    if groups is None and "group_id" in logs:
-        groups = logs.set_index("item_id")["group_id"]
+    if tables.clusters is None and "group_id" in logs:
+        tables = replace(tables, clusters=logs.set_index("item_id")["group_id"])
     rows = [
-        _figures(votes, people, steps, groups, chosen) | {"judge": name}
-        for name, votes in frame.groupby("judge", sort=False)
+        dict(zip(JUDGE_KEY, head, strict=True)) | _figures(votes, tables, steps)
+        for head, votes in tables.frame.groupby(JUDGE_KEY, sort=False, observed=True)
     ]
-    table = result_table(rows, ["judge"], *_COLUMNS)
-    if part != HELD_OUT:
-        return table
-    heads = (
-        frame.drop_duplicates("judge")
-        .reindex(columns=["rubric", "rubric_version", "criterion"])
-        .astype(object)
-        .fillna("")
-    )
-    looks = count_look(heads, people)
-    return table.assign(n_looks=looks["n_looks"].to_numpy(), n_versions=looks["n_versions"].to_numpy())
+    return tables.finished(result_table(rows, JUDGE_KEY, *_COLUMNS))
 
 
-def _answers(judged: Any, criterion: str) -> pd.DataFrame:
-    """Item, judge and label of the votes; of an evaluation by several judges also the jury's."""
-    frame = judged if isinstance(judged, pd.DataFrame) else judged.votes
-    frame = vote(frame) if "sample" in frame else frame
-    if "judge" not in frame:
-        frame = frame.assign(judge=JURY)
-    elif not isinstance(judged, pd.DataFrame) and frame["judge"].nunique() > 1:
-        frame = pd.concat([frame, judged.scores.assign(judge=JURY)])
-    frame = frame[frame["criterion"] == criterion]
+def _taken(judged: Any, labels: LabelsLike, criterion: str, clusters: ClustersLike | None) -> Taken:
+    """The votes on the criterion and its labels; of an evaluation by several judges also the jury's."""
+    if isinstance(judged, pd.DataFrame):
+        judged = with_index(judged)
+        judged = judged.loc[judged["criterion"] == criterion] if "criterion" in judged else judged
+        scale = None if {"level", "scale"} <= {*judged.columns} else open_scale("nominal")
+        judged = vote(judged, scale=scale) if "sample" in judged else judged
+        judged = judged if "criterion" in judged else judged.assign(criterion=criterion)
+        tables = taken(judged, labels, "first_failure", clusters, scale=scale)
+    else:
+        tables = taken(judged, labels, "first_failure", clusters)
+        if tables.frame["judge"].nunique() > 1:
+            jury = taken(judged, labels, "first_failure", clusters, of="scores").frame
+            tables = replace(tables, frame=pd.concat([tables.frame, jury]))
+    frame, people = (table.loc[(table["criterion"] == criterion).to_numpy()] for table in (tables.frame, tables.people))
     if not len(frame):
         raise InputError(f"nothing was judged on the criterion {criterion!r}; name another, as in criterion='step'")
-    keys = [name for name in (*VOTE_KEY, "group_id") if name in frame]
-    answers = frame.reindex(columns=[*keys, "label"])
-    refuse_doubles(answers, [key for key in keys if key != "group_id"], "votes")
-    return answers.astype({"judge": "str", "item_id": "str"})
+    return replace(tables, frame=frame, people=people)
 
 
-def _figures(
-    votes: pd.DataFrame, people: pd.DataFrame, steps: dict[str, Sequence[int]], groups: Any, chosen: str | None
-) -> dict[str, Any]:
+def _figures(votes: pd.DataFrame, tables: Taken, steps: dict[str, Sequence[int]]) -> dict[str, Any]:
     """The figures of one judge; each pair of a vote and a label is a row."""
-    scored = votes[votes["label"].notna()] if "label" in votes else votes.iloc[:0]
-    pairs = scored.merge(people[["item_id", "annotator", "label"]], on="item_id", suffixes=("", "_people"))
+    scored = votes.loc[votes["label"].notna(), ["item_id", "label"]]
+    pairs = scored.merge(tables.people[["item_id", "annotator", "label"]], on="item_id", suffixes=("", "_people"))
     guesses = _places(pairs["item_id"], pairs["label"], steps)
     labelled = _places(pairs["item_id"], pairs["label_people"], steps)
     n_steps = np.array([len(steps[item]) for item in pairs["item_id"]], dtype=np.float64)
-    failed, notes, row = labelled != _NONE, Notes(), dict[str, Any]()
-    if chosen:
-        notes.append(chosen)
+    failed, notes, row = labelled != _NONE, Notes([tables.note or ""]), dict[str, Any]()
     ids = pairs.loc[failed, "item_id"]
 
     def add(name: str, hits: Any, rows: Any) -> None:
         values = pd.Series(np.asarray(hits, dtype=np.float64)).groupby(rows.to_numpy(), sort=False).mean()
-        interval = rate_interval(values.to_numpy(), unit_codes(pd.Series(values.index, dtype="str"), groups))
+        interval = rate_interval(values.to_numpy(), unit_codes(values.index, tables.clusters))
         row.update(figure_row(name, float(values.mean()), interval, notes))
 
     for name, gap in (("exact", 0), ("within_one", 1)):
@@ -169,7 +158,7 @@ def _figures(
     return row | {
         "n_items": len(votes), "n_scored": len(scored), "n_failed": ids.nunique(),
         "n_none": pairs.loc[~failed, "item_id"].nunique(), "n_annotators": pairs["annotator"].nunique(),
-        "n_clusters": len(np.unique(unit_codes(pairs["item_id"], groups))), "notes": notes,
+        "n_clusters": len(np.unique(unit_codes(pairs["item_id"], tables.clusters))), "notes": notes,
     }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from evalkit.stats.result_tables import (
     cluster_counts,
     columns,
     figure_row,
+    first_that_holds,
     interval_columns,
     note_few_clusters,
     result_table,
@@ -209,17 +210,17 @@ def _rows(panel: Panel, options: _Options, chosen: str | None) -> list[dict[str,
     annotators = panel.annotators
     of_people = KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
     kinds = replace(of_people, counting=options.counting)
+    counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
+    of_scores = set(agreement.OF_SCORES) & set(options.figures)
+    n_tied = None if options.reference == "each" else int(annotators.together("majority").tied.sum())
     row: dict[str, Any] = {
         "n_annotators": len(annotators.names),
         "ties": options.counting.ties,
         "unscored": options.counting.unscored,
+        "n_tied_references": n_tied,
+        "same_items": agreement.same_rows(counted) and (not of_scores or agreement.same_rows(valued)),
     }
-    if options.reference != "each":
-        row["n_tied_references"] = int(annotators.together("majority").tied.sum())
     row |= _among_people(annotators, of_people, options, bare=panel.scale.is_open and panel.scale.level != "nominal")
-    counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
-    of_scores = set(agreement.OF_SCORES) & set(options.figures)
-    row["same_items"] = agreement.same_rows(counted) and (not of_scores or agreement.same_rows(valued))
     rows = {judge: row | _judge_row(panel, judge, kinds, options, chosen) for judge in panel.judges}
     _note_best(rows, panel, kinds, options)
     return [panel.head | {"judge": judge} | row for judge, row in rows.items()]
@@ -290,17 +291,16 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
     decided = agreement.have_answer(annotators.references(options.reference), "kinds")
-    row: dict[str, Any] = (
-        {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
-        | {"n_scored": int(scored.sum())}
-        | cluster_counts(panel.unit[used])
-        | {
-            "n_tied": int((labelled & answers.tied).sum()),
-            "n_left_out": int((labelled & ~counted).sum()),
-            "n_verdicts": int((labelled & (answers.kind >= 0) & decided).sum()),
-        }
-    )
-    row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
+    n_labelled, n_scored = int(labelled.sum()), int(scored.sum())
+    row: dict[str, Any] = cluster_counts(panel.unit[used]) | {
+        "n_items": int(was_asked.sum()),
+        "n_labelled": n_labelled,
+        "n_scored": n_scored,
+        "n_tied": int((labelled & answers.tied).sum()),
+        "n_left_out": int((labelled & ~counted).sum()),
+        "n_verdicts": int((labelled & (answers.kind >= 0) & decided).sum()),
+        "coverage": n_scored / n_labelled if n_labelled else np.nan,
+    }
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
         notes.append(f"{counted_items(n_lost, 'item')} left out: only one of two orders was read")
@@ -361,11 +361,14 @@ def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions, width: float
 
 
 def _nothing_compared(row: Mapping[str, Any], *, means: bool) -> str:
-    if not row["n_scored"]:
-        return "no item has both a label and a score" if row["n_labelled"] else "no labels"
-    if row["n_tied"] == row["n_scored"]:
-        return "every labelled item is tied"
-    return MEANS if means else "judge and people have no answers of one kind: verdicts, labels or scores"
+    reasons = {
+        "no labels": not row["n_labelled"],
+        "no item has both a label and a score": not row["n_scored"],
+        "every labelled item is tied": row["n_tied"] == row["n_scored"],
+        MEANS: means,
+        "judge and people have no answers of one kind: verdicts, labels or scores": True,
+    }
+    return str(first_that_holds(reasons))
 
 
 def _unequal(references: list[Answers], options: _Options) -> list[str]:
@@ -427,23 +430,22 @@ def _reasons(found: Found, panel: Panel, pairs: list[Pair], counted: Flags, opti
     references = [people for _, people in pairs]
     missing = {name for name, (value, _) in found.items() if np.isnan(value)}
     reasons = Notes()
-    if "accuracy" in missing and panel.scale.is_open and panel.scale.level != "nominal":
-        reasons.append(Note(NO_ENDS, ("accuracy", "kappa")))
-    elif "accuracy" in missing and means:
-        reasons.append(Note(MEANS, ("accuracy", "kappa")))
-    elif "accuracy" in missing:
-        reasons.append(Note("no item has a verdict (or label) of both judge and people", ("accuracy", "kappa")))
+    of_verdicts = {
+        NO_ENDS: panel.scale.is_open and panel.scale.level != "nominal",
+        MEANS: means,
+        "no item has a verdict (or label) of both judge and people": True,
+    }
+    if "accuracy" in missing:
+        reasons.append(Note(str(first_that_holds(of_verdicts)), ("accuracy", "kappa")))
     elif "kappa" in missing:
         n_most = max(int(((people.kind >= 0) & counted).sum()) for people in references)
         why = "judge and people always give one and the same answer" if n_most > 1 else "fewer than two items"
         reasons.append(Note(why, ("kappa",)))
     if lost := tuple(name for name in agreement.OF_SCORES if name in missing):
-        if panel.scale.level == "nominal":
-            reasons.append("correlations, mae, bias: a nominal criterion has no scores")
-        else:
-            reasons.append(Note(_why_no_scores(pairs), lost))
-    extra = tuple(name for name in options.extra if name in missing)
-    if extra:
+        is_nominal = panel.scale.level == "nominal"
+        of_nominal = "correlations, mae, bias: a nominal criterion has no scores"
+        reasons.append(of_nominal if is_nominal else Note(_why_no_scores(pairs), lost))
+    if extra := tuple(name for name in options.extra if name in missing):
         reasons.append(Note("people never use a class that the figure needs", extra))
     none: dict[str, list[str]] = {}
     for name, (value, ends) in found.items():

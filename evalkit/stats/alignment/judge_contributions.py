@@ -142,17 +142,13 @@ def jury_value(
         fewest = rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min()
         if len(rest) and fewest >= aggregate_rule(rule).fewest_judges:
             juries.append(aggregate(rest, method=rule, quorum=quorum).assign(judge=_WITHOUT + judge))
-    together = pd.concat([_plain(table) for table in juries], ignore_index=True)
+    columns_used = [[name for name in (*_NEED, "judge", *_MAY) if name in table] for table in juries]
+    together = pd.concat([table[names] for table, names in zip(juries, columns_used, strict=True)], ignore_index=True)
     together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
     for panel in replace(tables, frame=together).panels():
         rows += [row | {"notes": [tables.note, *row["notes"]]} for row in _rows(panel, figure, reference, counting)]
     return tables.keys.restore(result_table(rows, *_COLUMNS))
-
-
-def _plain(part: pd.DataFrame) -> pd.DataFrame:
-    part = part[[name for name in (*_NEED, "judge", *_MAY) if name in part]]
-    return part.astype(dict.fromkeys(part.select_dtypes("category").columns, object))
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,8 +304,7 @@ def looks_at(lines: Iterable[dict[str, Any]], criterion: str, items: ItemSet) ->
 
 
 def look_key(line: dict[str, Any]) -> tuple[Any, ...]:
-    """What a line of the log looked at: labels, and figures, a candidate (in older logs), or a version."""
-    for name in ("figures", "candidate"):
-        if name in line:
-            return line["labels"], name, line[name]
+    """What a line of the log looked at: labels, and figures or a version."""
+    if "figures" in line:
+        return line["labels"], "figures", line["figures"]
     return line["labels"], line.get("rubric"), line.get("rubric_version")

@@ -23,7 +23,14 @@ from evalkit.stats.alignment.label_splits import HELD_OUT, count_look, take_part
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.plain_tables import Keys, names_in, take_votes
-from evalkit.stats.result_tables import CRITERION_KEY, clusters_for, split_rows, verdict_codes, with_numbers_as_labels
+from evalkit.stats.result_tables import (
+    CRITERION_KEY,
+    clusters_for,
+    first_that_holds,
+    split_rows,
+    verdict_codes,
+    with_numbers_as_labels,
+)
 from evalkit.tables import schemas
 from evalkit.tables.grouping import (
     ID_NOTES,
@@ -98,9 +105,9 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame, after: pd.DataFrame | N
     heads = pd.concat([table.drop(columns="item_id") for table in (judged, after) if table is not None])
     labels = of_judged(labels, heads, two_sides=after is not None)
     if (notes := ID_NOTES.get()) is not None:
-        notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
-        notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
-        notes |= dict.fromkeys(_doubtful_names(labels, [*map(str, criteria)]))
+        unchecked = [_UNCHECKED] if TEXT_HASH in labels else []
+        doubtful = _doubtful_names(labels, [*map(str, criteria)])
+        notes |= dict.fromkeys([*labels.attrs.get(LOST_IDS, ()), *unchecked, *doubtful])
     has_label = labels["label"].notna()
     is_judged = labels["criterion"].isin(criteria) & has_label
     if has_label.any() and len(judged) and not is_judged.any():
@@ -178,16 +185,14 @@ def read_label(text: str, scale: Scale) -> Reading | None:
 
 
 def _allowed(scale: Scale) -> str:
-    text = ", ".join(scale.labels)
-    if scale == OF_STEPS:
-        text = f"{NO_STEP!r} and numbers of messages"
-    elif scale.is_open:
-        text = "any number (for words, or true and false, pass scale=)"
-    elif scale.level == "ordinal":
-        text += ", a number between them (a mean)"
-    elif scale.level == "interval":
-        text = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
-    return text
+    labels, ends = ", ".join(scale.labels), " to ".join(map(code_text, (*scale.codes[:1], *scale.codes[-1:])))
+    texts = {
+        f"{NO_STEP!r} and numbers of messages": scale == OF_STEPS,
+        "any number (for words, or true and false, pass scale=)": scale.is_open,
+        f"{labels}, a number between them (a mean)": scale.level == "ordinal",
+        f"any number from {ends}": scale.level == "interval",
+    }
+    return first_that_holds(texts) or labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,14 @@ from evalkit.stats.alignment.label_splits import FEWEST, PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
 from evalkit.stats.alignment.pass_probabilities import NO_CHANCE, NO_LOOK, Chances, TwoParts, agreement
 from evalkit.stats.intervals import change_interval, few_others
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, figure_row, result_table, with_id_notes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    check_whole_numbers,
+    figure_row,
+    first_that_holds,
+    result_table,
+    with_id_notes,
+)
 from evalkit.stats.significance import alpha_of
 from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
@@ -138,13 +145,7 @@ def pass_threshold(
         equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge in panel.judges:
             row = _row(panel, judge, names, folds, objective, counting)
-            row |= {
-                "judge": judge,
-                "objective": objective,
-                "same_items": equal,
-                "notes": [tables.note, row.get("notes")],
-            }
-            rows.append(panel.head | row)
+            rows.append(panel.head | row | {"same_items": equal, "notes": [tables.note, row["notes"]]})
     return tables.finished(result_table(rows, *_COLUMNS))
 
 
@@ -178,15 +179,17 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     best = _best_column(right)
     by_fold = [_best_column(right[fold != number]) for number in range(n_folds)]
     middle, column, items = int(_CUTS.searchsorted(0.5)), np.array(by_fold)[fold], np.arange(len(prob))
+    in_sample, out_of_fold = right[:, best].mean(), right[items, column].mean()
+    gain = out_of_fold - right[:, middle].mean()
     row |= {
         "cut": _CUTS[best],
         "cut_lowest": _CUTS[min(by_fold)],
         "cut_highest": _CUTS[max(by_fold)],
-        "in_sample": right[:, best].mean(),
-        "out_of_fold": right[items, column].mean(),
+        "in_sample": in_sample,
+        "out_of_fold": out_of_fold,
+        "optimism": in_sample - out_of_fold,
+        "present": right[:, middle].mean(),
     }
-    row |= {"present": right[:, middle].mean(), "optimism": row["in_sample"] - row["out_of_fold"]}
-    gain = row["out_of_fold"] - row["present"]
     return (
         row
         | ({"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {})
@@ -226,10 +229,15 @@ def _row(
     answers, was_asked = panel.judges[judge]
     labelled = was_asked & (panel.annotators.kind >= 0).any(axis=1)
     used = _compared(panel, answers, was_asked, counting)
+    unit = np.array([names[item] for item in panel.items[used]], dtype=object)
+    fold = _folds(unit, folds)
+    n_folds = int(fold.max(initial=-1)) + 1
     row: dict[str, Any] = {
+        "judge": judge,
+        "objective": objective,
         "n_items": int(was_asked.sum()),
         "n_labelled": int(used.sum()),
-        "n_folds": 0,
+        "n_folds": n_folds,
         "n_left_out": int((labelled & ~used).sum()),
         "n_tied": int((used & answers.tied).sum()),
         "ties": counting.ties,
@@ -238,33 +246,34 @@ def _row(
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
     score, kinds = sign * answers.score[used], panel.annotators.kind[used]
-    unit = np.array([names[item] for item in panel.items[used]], dtype=object)
-    fold = _folds(unit, folds)
-    row["n_folds"] = int(fold.max(initial=-1)) + 1
-    if (why := _why_not(panel.scale, score, kinds, row["n_folds"], objective)) is not None:
+    if (why := _why_not(panel.scale, score, kinds, n_folds, objective)) is not None:
         return row | {"notes": why}
     # where the rubric's rule draws the line; the middle of the scale for a list of codes
     present_cut = panel.scale.pass_at
     start = sign * ((panel.scale.lowest + panel.scale.highest) / 2 if present_cut is None else float(present_cut))
     cut = _best(score, _weights(kinds, objective), start)
-    row |= {"in_sample": _figure(_passing(score, cut), kinds, objective), "cut": sign * cut}
     cuts: list[float] = []
     passed = np.zeros(len(score))
-    for number in range(row["n_folds"]):
+    for number in range(n_folds):
         out = fold == number
         cuts.append(_best(score[~out], _weights(kinds[~out], objective), start))
         passed[out] = _passing(score[out], cuts[-1])
     present = np.where(answers.kind[used] < 0, np.nan, answers.kind[used])
     present[answers.tied[used] & (counting.ties == "half")] = 0.5
     missing = (answers.kind[used] < 0) & ~answers.tied[used]
-    row |= {
-        "out_of_fold": _figure(passed, kinds, objective),
-        "present": np.nan if missing.all() else _figure(present, kinds, objective),
-    }
-    row |= {"optimism": row["in_sample"] - row["out_of_fold"], "pass_at": _code(panel.scale, sign, cut)}
-    row |= {"cut_lowest": min(sign * value for value in cuts), "cut_highest": max(sign * value for value in cuts)}
+    in_sample, out_of_fold = (_figure(flags, kinds, objective) for flags in (_passing(score, cut), passed))
     useless = np.isinf(cut) or cut <= np.nanmin(score)
-    return row | {"notes": "the best cut passes all items or none" if useless else None}
+    return row | {
+        "cut": sign * cut,
+        "pass_at": _code(panel.scale, sign, cut),
+        "in_sample": in_sample,
+        "out_of_fold": out_of_fold,
+        "optimism": in_sample - out_of_fold,
+        "present": np.nan if missing.all() else _figure(present, kinds, objective),
+        "cut_lowest": min(sign * value for value in cuts),
+        "cut_highest": max(sign * value for value in cuts),
+        "notes": "the best cut passes all items or none" if useless else None,
+    }
 
 
 def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) -> Flags:
@@ -274,19 +283,16 @@ def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) 
 
 
 def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:
-    if scale.level == "nominal":
-        return "a nominal criterion has no scores"
-    if scale.is_open:
-        return NO_ENDS
-    if not scale.has_rule:
-        return "the criterion has no pass rule, so labels are not verdicts"
-    if np.isnan(score).all():
-        return "no item has both a verdict of people and a score"
-    if n_folds < _FEWEST:
-        return "fewer than two clusters"
-    if len(np.unique(said[said >= 0])) < _FEWEST or not _weights(said, objective).any():
-        return "people gave only one of the two verdicts"
-    return None
+    is_one_sided = len(np.unique(said[said >= 0])) < _FEWEST or not _weights(said, objective).any()
+    reasons = {
+        "a nominal criterion has no scores": scale.level == "nominal",
+        NO_ENDS: scale.is_open,
+        "the criterion has no pass rule, so labels are not verdicts": not scale.has_rule,
+        "no item has both a verdict of people and a score": np.isnan(score).all(),
+        "fewer than two clusters": n_folds < _FEWEST,
+        "people gave only one of the two verdicts": is_one_sided,
+    }
+    return first_that_holds(reasons)
 
 
 def _folds(unit: npt.NDArray[np.object_], folds: int) -> Ints:

@@ -21,12 +21,11 @@ from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, drop_chosen, tak
 from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_items
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import noise_floors as floors
-from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Circumstances, Comparison, Difference, decide
-from evalkit.stats.comparison.noise_floors import range_floor
+from evalkit.stats.comparison.comparison_table import APART, SAME, Circumstances, Comparison, Difference, decide
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
-from evalkit.stats.plain_tables import own_rows
 from evalkit.stats.result_tables import (
+    JURY,
     Note,
     Notes,
     cluster_counts,
@@ -38,7 +37,7 @@ from evalkit.stats.result_tables import (
 )
 from evalkit.stats.significance import Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group
 from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
@@ -48,7 +47,7 @@ _COLUMNS = (
     "count: n_paired n_paired_clusters; Int64: n_clusters_fixed n_clusters_broke n_rarer",
     "number: effect_by_before_rule±; text: against",
     "Int64: n_unlabelled; number: effect_least± effect_most± evidence_least",
-    "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
+    "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high",
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
 
@@ -109,7 +108,7 @@ def compare(
         - `n_unlabelled` changed items; until they are labelled, `effect_least`, `effect_most` and `evidence_least` are
           the bounds; `n_rarer`: clusters with the rarer verdict; under 3, no decision says to keep `after`;
         - `mean_difference` of `score_norm` (after − before) on `n_scored` items, `sign_flip_p`; `score_difference` in
-          the units of the score; `difference_sd`, `item_change`: what sampling gives them;
+          the units of the score;
         - `…_holm`: p adjusted over all rows; `notes`.
 
     Raises
@@ -280,13 +279,15 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     units, people = unit_codes(common, options.clusters), options.labels.people
     kind_a, kind_b = kinds_of(a, b, common)
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
-    row: dict[str, Any] = (
-        dict(zip(ROW, a.head, strict=True))
-        | cluster_counts(units)
-        | {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
-    )
-    changed = int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None
-    row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
+    row: dict[str, Any] = {
+        **dict(zip(ROW, a.head, strict=True)),
+        **cluster_counts(units),
+        "version_before": a.version,
+        "version_after": b.version,
+        "n_common": len(common),
+        "n_verdicts": int(has_kinds.sum()),
+        "changed": int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None,
+    }
     notes: Notes = []
     sizes = [len(set(side.rows.index)) for side in (a, b)]
     if max(sizes) > len(common):
@@ -334,63 +335,21 @@ def _sampling(a: Part, b: Part, common: pd.Index, has_kinds: Flags, options: _Op
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
         return row | {"note": floors.NO_REPEATS}
-    row |= _spread(a, b, again.judges, common[~np.isnan(b.norms(common) - a.norms(common))])
-    floor = _floor(a, b, again.judges, options)
+    rule = a.has_verdicts and b.has_verdicts
+    of_judges = [part.judgments.loc[part.judgments["judge"].isin(again.judges).to_numpy()] for part in (a, b)]
+    k = min(int(judgments["sample"].nunique()) for judgments in of_judges)
+    table = a.judgments if options.repeats is None else a.mine(options.repeats)
+    floor = floors.floor_of(a, [table], k, again.judges, options.clusters, rule=rule)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source, "n_floor": floor.n_items}
     n = int(has_kinds[common.get_indexer(again.items)].sum())  # only they can have another verdict
     return row | {"chance_up_to": floors.chance_limit(n, floor), "note": floor.note}
-
-
-def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
-    """How much sampling alone moves mean scores: the SD of their difference, and the RMS change of an item."""
-    if common.empty or not all(_is_mean(part.rows) for part in (before, after)):
-        return {}
-    variances = [_sampling_variances(part, judges, common) for part in (before, after)]
-    spread = float(np.sqrt(sum(variance.sum(skipna=False) for variance in variances)) / len(common))
-    return {"difference_sd": spread, "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False)))}
-
-
-def _is_mean(votes: pd.DataFrame) -> bool:
-    return "method" not in votes or (votes["method"].iloc[0] == "mean" and not own_rows(votes.iloc[:1], "votes").any())
-
-
-def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> pd.Series:
-    """Per item, the sampling variance of its mean score: the sum of weight² s²/k over judges with new replies.
-
-    NaN if one of them never has two scored samples of an item.
-    """
-    frame = part.judgments
-    weights = frame.drop_duplicates("judge").set_index("judge")["weight"].astype(float).fillna(1.0)
-    used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
-    cells = frame[used & frame["item_id"].isin(common)].groupby(["judge", "item_id"], observed=True)["score_norm"]
-    usual = cells.var().groupby("judge", observed=True).transform("mean")  # for items with one scored sample
-    of_mean = cells.var().fillna(usual) / cells.count()
-    if of_mean.isna().any():
-        return pd.Series(np.nan, index=common)
-    share = of_mean.index.get_level_values("judge").map((weights / weights.sum()).to_dict()).astype(float)
-    return (share**2 * of_mean).groupby("item_id", observed=True).sum().reindex(common, fill_value=0.0)
-
-
-def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> floors.Floor:
-    """Measured on the samples of the baseline (`repeats`, else its own), else the range that its own allow."""
-    rule = a.has_verdicts and b.has_verdicts
-    if a.decide is not None:
-        of_judges = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
-        k = min(int(judgments["sample"].nunique()) for judgments in of_judges)
-        table = a.judgments if options.repeats is None else a.mine(options.repeats)
-        changed = floors.changed_halves(table, k, judges, a.decide, rule=rule)
-        if len(changed):
-            return floors.measured_floor(changed, options.clusters)
-    if not rule:
-        return floors.Floor(note=floors.NO_RULE)
-    return floors.Floor() if a.head[2] == JURY else range_floor(a.judgments, options.clusters)
 
 
 def _fixed(
     a: Part, b: Part, kinds: Sequence[Ints], common: pd.Index, units: Ints, labels: Any, notes: Notes
 ) -> dict[str, Any]:
     of_people = None if labels is None else _with_truth(a, b, kinds, labels, common)
-    if of_people is None and (labels is not None or not (_have_rules(a, b) or (a.has_verdicts and b.has_verdicts))):
+    if of_people is None and (labels is not None or not (a.has_verdicts and b.has_verdicts)):
         return _nearer(a, b, common, units, labels, notes)
     kind_a, kind_b = kinds
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
@@ -414,11 +373,6 @@ def _fixed(
     return row | _effect((kind_b - kind_a)[has_kinds].astype(np.float64), units[has_kinds], notes)
 
 
-def _have_rules(a: Part, b: Part) -> bool:
-    """People's labels are verdicts by a pass rule alone."""
-    return a.scale.has_rule and b.scale.has_rule
-
-
 def _rules_differ(a: Part, b: Part) -> bool:
     return len({(scale.pass_at, scale.pass_if, scale.better) for scale in (a.scale, b.scale)}) > 1
 
@@ -428,7 +382,7 @@ def _with_truth(a: Part, b: Part, kinds: Sequence[Ints], labels: pd.DataFrame, c
 
     By one pass rule: what only reads the labels in another way makes no verdict better.
     """
-    if _have_rules(a, b):
+    if a.scale.has_rule and b.scale.has_rule:  # without one, people's labels are no verdicts
         return [*kinds, people_of(b, labels, common).kind]
     is_nominal = a.scale.level == b.scale.level == "nominal"
     return _labels_as_kinds(a, b, labels, common) if is_nominal and a.scale.codes == b.scale.codes else None
@@ -540,9 +494,7 @@ def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes:
 
 def people_of(part: Part, labels: pd.DataFrame, common: pd.Index, numbers: dict[str, int] | None = None) -> Answers:
     """The majority of people on each item; labels without a pass rule are numbered in `numbers`."""
-    people = schemas.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
-    refuse_doubles(people, schemas.LABEL_KEY, "labels")
-    people = people.loc[(people["criterion"] == part.head[1]).to_numpy() & people["label"].notna().to_numpy()]
+    people = labels.loc[((labels["criterion"] == part.head[1]) & labels["label"].notna()).to_numpy()]
     numbers = {} if numbers is None else numbers
     return annotators_of(people, common, part.scale, numbers, part.head[1]).together("majority")
 

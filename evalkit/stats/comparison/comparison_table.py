@@ -17,17 +17,15 @@ import pandas as pd
 from evalkit.core.formatting import WIDTH, Bill, figure, html_page, html_table, noted, p_value, text_table, wrapped
 from evalkit.errors import counted
 from evalkit.stats.intervals import FEWEST_OTHERS
-from evalkit.stats.result_tables import row_notes
-from evalkit.stats.significance import alpha_of, evidence
+from evalkit.stats.result_tables import JURY, first_that_holds, row_notes
+from evalkit.stats.significance import ALPHA, alpha_of, evidence
 
-JURY = "jury"
 SAME = "same replies"
 APART = "not asked twice"
 BY_LABELS = (
     "labels",
     "changed",
 )  # verdicts, or labels, against people's: of those drawn at random, or of all that changed
-_LEVEL = 0.05
 _NOTE = (
     "tests: permuted samples (p by chance), McNemar mid-p (p), sign flips (its p); p-values are corrected over these "
     "rows (Holm), the 95 % intervals are not"
@@ -85,7 +83,7 @@ def chance_sentences(row: Any) -> str:
         if row["n_clusters"] < row["n_common"]:
             source += f"; {row['n_clusters']} different texts or groups"
         limit = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f} ({source})"
-    than = "more than by chance" if _p(row) <= _LEVEL else "no more than by chance"
+    than = "more than by chance" if _p(row) <= ALPHA else "no more than by chance"
     return f"{limit}. The replies changed {than}, p {p_value(_p(row))}."
 
 
@@ -124,11 +122,11 @@ class Comparison:
         there is a jury, its row decides.
         """
         table = self._deciding()
-        broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
+        broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= ALPHA)
         difference = table["mean_difference"]
         if "score_difference" in table:  # all there is of a scale without ends
             difference = difference.fillna(table["score_difference"])
-        fell = (difference < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
+        fell = (difference < 0) & (table["sign_flip_p_holm"] <= ALPHA)
         # a lower score may well be right: if there are labels, they decide
         failing = table[broke | (fell & ~table["against"].isin([*BY_LABELS, "distances"]))]
         return list(dict.fromkeys(failing["criterion"].astype(str)))
@@ -192,10 +190,10 @@ def _too_little(row: pd.Series, n_rows: int) -> str:
     is_by_verdicts = bool(row["n_paired"]) or row["against"] in (*BY_LABELS, "distances")
     n = int(min(row["n_paired"] if is_by_verdicts else row["n_scored"], row["n_clusters"]))
     least = 0.5 ** (n if is_by_verdicts else n - 1)  # of McNemar's mid-p, and of sign flips
-    if least * n_rows <= _LEVEL:
+    if least * n_rows <= ALPHA:
         return ""
     of_labels = " with a label" if row["against"] in (*BY_LABELS, "distances") else ""
-    return f"{counted(n, 'item')}{of_labels}, too few for a p of {_LEVEL}, whatever they show"
+    return f"{counted(n, 'item')}{of_labels}, too few for a p of {ALPHA}, whatever they show"
 
 
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:
@@ -221,7 +219,7 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
 
 MATTERS = 0.03
 """A difference in agreement within ± this share of items does not matter."""
-_ALPHA, _POWER = 0.05, 0.8
+_POWER = 0.8
 _FEWEST_MORE, _MOST = 10, 1_000_000
 _Early = Literal["running", "stopped", "no answer", "no labels", "one version", "held-out", "chance"]
 Kind = _Early | Literal["early", "rule", "one verdict", "keep", "drop", "same", "open"]
@@ -281,7 +279,7 @@ class Difference:
 
     def at(self, alpha: float) -> Difference:
         """The same with an interval at another level than .05: the half width is that of t."""
-        ratio = self._quantile(alpha) / self._quantile(_ALPHA)
+        ratio = self._quantile(alpha) / self._quantile(ALPHA)
         middle, half = (self.low + self.high) / 2, ratio * (self.high - self.low) / 2
         return replace(self, low=middle - half, high=middle + half)
 
@@ -370,7 +368,7 @@ def alpha_for(n_versions: int) -> float:
     >>> [round(alpha_for(n), 4) for n in (1, 2, 3, 10)]
     [0.05, 0.05, 0.0167, 0.0011]
     """
-    return _ALPHA / max(1, n_versions * (n_versions - 1) // 2)
+    return ALPHA / max(1, n_versions * (n_versions - 1) // 2)
 
 
 def decide(row: Any, about: Circumstances = _NONE) -> Decision:
@@ -611,15 +609,15 @@ def _changed(row: Any) -> str:
 def _moved(row: Any) -> str:
     """What changed, beside what asking the same prompt again changes."""
     limit = row["chance_up_to"]
-    if row["floor_source"] == SAME:
-        return f"{_changed(row)}; the replies are the same, so none of that is chance"
-    if row["floor_source"] == APART:
-        return f"{_changed(row)}; no judge gave new replies to both, so the interval alone allows for chance"
-    if math.isnan(limit):
-        return _changed(row)
-    again = f"asking again changes 0 to {limit:.0f}"
-    alike = ", fixed and broken alike" if row["n_verdicts"] and row["changed"] <= limit else ""
-    return f"{_changed(row)}; {again}{alike}"
+    again = f"; asking again changes 0 to {limit:.0f}"
+    endings = {
+        "; the replies are the same, so none of that is chance": row["floor_source"] == SAME,
+        "; no judge gave new replies to both, so the interval alone allows for chance": row["floor_source"] == APART,
+        "": math.isnan(limit),
+        f"{again}, fixed and broken alike": row["n_verdicts"] and row["changed"] <= limit,
+        again: True,
+    }
+    return f"{_changed(row)}{first_that_holds(endings)}"
 
 
 def _seen(about: Circumstances) -> str:

@@ -9,13 +9,13 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
-from evalkit.stats.comparison.comparison_table import BY_LABELS, JURY, SAME
+from evalkit.stats.comparison.comparison_table import BY_LABELS, SAME
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, judgments_of
-from evalkit.stats.result_tables import result_table
+from evalkit.stats.result_tables import JURY, result_table
+from evalkit.stats.significance import ALPHA
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike
 
-_LEVEL = 0.05
 _COLUMNS = (
     ROW,
     "text: status; count: n_common n_clusters; Int64: changed; number: chance_up_to change_p change_p_holm passes±",
@@ -108,7 +108,7 @@ def _status(row: dict[Any, Any]) -> str:
         return "same replies"
     if pd.isna(row["change_p_holm"]):
         return "cannot tell"
-    return "changed" if row["change_p_holm"] < _LEVEL else "no change seen"
+    return "changed" if row["change_p_holm"] < ALPHA else "no change seen"
 
 
 def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:

@@ -109,7 +109,6 @@ def halo(
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
     labels_of_both = labels_of_sides(single, together, labels, sides)
-    people, chosen = labels_of_both.people, labels_of_both.note
     by_judge: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     for pair in pairs(*sides):
         by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
@@ -120,9 +119,9 @@ def halo(
             "the items' own: pass the rows of explode_criteria as items=)"
         )
     rows = [
-        row | {"notes": [chosen, *row["notes"]]}
+        row | {"notes": [labels_of_both.note, *row["notes"]]}
         for parts in by_judge.values()
-        for row in _rows(parts, people, clusters, rows_of)
+        for row in _rows(parts, labels_of_both.people, clusters, rows_of)
     ]
     return result_table(rows, *_COLUMNS)
 
@@ -164,12 +163,12 @@ def _rows(
             head
             | _of_correlations(chosen, units, notes, labelled=labels is not None)
             | _of_agreement([steps[number]] if number >= 0 else steps, units, notes)
+            | {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units)), "notes": notes}
         )
         for way, side in zip(("single", "together"), zip(*parts, strict=True), strict=True):
             row |= _of_way(way, side if number < 0 else [side[number]], common, n_items if number < 0 else 0)
-        row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
         note_few_clusters(units, notes)
-        yield row | {"notes": notes}
+        yield row
 
 
 def _people(part: Part, labels: pd.DataFrame | None, common: pd.Index) -> Floats:
@@ -240,13 +239,15 @@ def _steps(single: Part, together: Part, labels: pd.DataFrame | None, common: pd
 def _of_agreement(steps: list[Ints], units: Ints, notes: Notes) -> dict[str, Any]:
     right, unit = np.concatenate(steps, axis=1), np.tile(units, len(steps))
     labelled = right[0] >= 0
-    row: dict[str, Any] = {"n_labelled": int(labelled.sum())}
     if not labelled.any():
-        return row
+        return {"n_labelled": 0}
     alone, together = right[:, labelled].astype(np.float64)
-    row |= {"agreement_single": float(alone.mean()), "agreement_together": float(together.mean())}
     ends = change_interval(together - alone, unit[labelled])
-    return row | figure_row("agreement_change", float((together - alone).mean()), ends, notes)
+    return {
+        "n_labelled": int(labelled.sum()),
+        "agreement_single": float(alone.mean()),
+        "agreement_together": float(together.mean()),
+    } | figure_row("agreement_change", float((together - alone).mean()), ends, notes)
 
 
 def _of_way(way: str, parts: Sequence[Part], common: pd.Index, n_items: int) -> dict[str, float]:

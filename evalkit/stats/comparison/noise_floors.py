@@ -8,6 +8,7 @@ So it is measured on items with 2k samples; from k samples there is only a range
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -19,10 +20,17 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.row_scales import measures
-from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.sides import Decide, JudgmentsLike, Part, Side, by_keys, judgments_of, parts_of, side_of
 from evalkit.stats.intervals import Interval, cluster_variance, effective_clusters, mean_interval, unit_codes
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, verdict_codes, with_id_notes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    JURY,
+    check_whole_numbers,
+    first_that_holds,
+    result_table,
+    verdict_codes,
+    with_id_notes,
+)
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group
 from evalkit.tables.schemas import JUDGMENT_KEY
 
@@ -95,11 +103,24 @@ def noise_floor(
     rows = []
     for side, part in _parts(judgments):
         k = samples or int(part.judgments["sample"].nunique())
-        floor = _floor(part, k, repeats, side.clusters if clusters is None else clusters)
+        judges = tuple(sorted(part.judgments["judge"].astype(str).unique()))
+        tables = [part.judgments, *([] if repeats is None else [part.mine(repeats)])]
+        units = side.clusters if clusters is None else clusters
+        first = part.judgments.loc[(part.judgments["sample"] < k).to_numpy()]
+        floor = floor_of(part, tables, k, judges, units, rule=part.scale.has_rule, own=first)
         n_wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
-        row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
-        row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "source": floor.source}
-        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": n_wanted, "notes": floor.note})
+        row: dict[str, Any] = {
+            **dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True)),
+            "rate": floor.rate,
+            "low": floor.ends.low,
+            "high": floor.ends.high,
+            "source": floor.source,
+            "n_items": floor.n_items,
+            "n_samples": k,
+            "n_wanted": n_wanted,
+            "notes": floor.note,
+        }
+        rows.append(row)
     return result_table(rows, *_COLUMNS)
 
 
@@ -120,16 +141,18 @@ def _parts(given: JudgmentsLike) -> list[tuple[Side, Part]]:
     return [(side, part) for side, part in parts if part.head[2] != JURY or side.mode == "jury"]
 
 
-def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: ClustersLike | None) -> Floor:
-    judges = tuple(sorted(part.judgments["judge"].astype(str).unique()))
-    for table in (part.judgments, None if repeats is None else part.mine(repeats)):
-        if table is not None and part.decide is not None:
-            changed = changed_halves(table, k, judges, part.decide, rule=part.scale.has_rule)
-            if len(changed):
-                return measured_floor(changed, clusters)
-    if part.head[2] == JURY:
-        return Floor()
-    return range_floor(part.judgments.loc[(part.judgments["sample"] < k).to_numpy()], clusters)
+def floor_of(
+    part: Part, tables: Sequence[pd.DataFrame], k: int, judges: tuple[str, ...], clusters: ClustersLike | None, *,
+    rule: bool, own: pd.DataFrame | None = None,
+) -> Floor:  # fmt: skip
+    """Measured on the first of the tables with 2k samples, else the range that the part's `own` samples allow."""
+    for table in tables:
+        changed = changed_halves(table, k, judges, part.decide, rule=rule)
+        if len(changed):
+            return measured_floor(changed, clusters)
+    if not rule:
+        return Floor(note=NO_RULE)
+    return Floor() if part.head[2] == JURY else range_floor(part.judgments if own is None else own, clusters)
 
 
 def items_for(spread: float, half_width: float) -> int:
@@ -194,7 +217,7 @@ def chance_limit(n: int, floor: Floor) -> float:
 
 
 def changed_halves(
-    judgments: pd.DataFrame, k: int, judges: tuple[str, ...], decide: Decide, *, rule: bool
+    judgments: pd.DataFrame, k: int, judges: tuple[str, ...], decide: Decide | None, *, rule: bool
 ) -> pd.Series:
     """Per item, how often its verdict differs between two sets of k of its samples, over random splits; 0-1.
 
@@ -208,7 +231,7 @@ def changed_halves(
     judges
         The judges to sample again. Items on which one of them has under 2k samples are left out.
     decide
-        From judgments to votes or scores.
+        From judgments to votes or scores; without it nothing can be measured.
     rule
         Whether the verdict is `passed`, else the `label` or, without one on an interval scale, the score. Where one
         set has no verdict, nothing differs.
@@ -216,7 +239,7 @@ def changed_halves(
     used = [name for name in (*JUDGMENT_KEY, *_USED) if name in judgments]
     frame = judgments.loc[~judgments["error"].isin(NOT_ASKED).to_numpy(), used]
     frame, number, again = _numbered(frame, k, judges)
-    if not len(frame):
+    if decide is None or not len(frame):
         return pd.Series(dtype=np.float64)
     items, names = pd.factorize(frame["item_id"])
     rounds = _splits(int(number[again].max()) + 1, k, judges, len(names))
@@ -302,17 +325,17 @@ def range_floor(judgments: pd.DataFrame, clusters: ClustersLike | None) -> Floor
     Items with an unscored sample raise the upper end by their share.
     """
     cells = group(judgments, ["item_id"])
-    if not len(cells):
-        return Floor()
-    if judgments["order"].notna().any() or not measures(judgments).has_rule.all():
-        return Floor(note=NO_RULE)
-    scored = judgments["error"].isna().to_numpy()
-    passed = scored & judgments["passed"].fillna(value=False).to_numpy(dtype=bool)
-    if (k := int(cells.count().max())) < 2:
-        return Floor(note=NO_REPEATS)
+    scored, k = judgments["error"].isna().to_numpy(), int(cells.count().max(initial=0))
     complete = cells.count(scored) == k
-    if not complete.any():
-        return Floor(note="no item with all samples scored: the noise floor is not known")
+    reasons = {
+        NOT_MEASURED: not len(cells),
+        NO_RULE: judgments["order"].notna().any() or not measures(judgments).has_rule.all(),
+        NO_REPEATS: k < 2,
+        "no item with all samples scored: the noise floor is not known": not complete.any(),
+    }
+    if (why := first_that_holds(reasons)) is not None:
+        return Floor(note=why)
+    passed = scored & judgments["passed"].fillna(value=False).to_numpy(dtype=bool)
     x = cells.count(passed)[complete]
     units = unit_codes(judgments["item_id"].iloc[cells.first[complete]], clusters)
     low, high = flip_rate_range(tuple(np.bincount(x, minlength=k + 1).tolist()), design_effect(x, units))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -90,7 +90,6 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
         (judgments, votes, keys), scores = finished, None
     else:
         judgments, keys = _judgments(source, name, scale)
-        refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
         tables = [None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE]
         votes = vote(judgments) if tables[0] is None else check_rows(tables[0], "votes")
         scores = None if tables[1] is None else check_rows(tables[1], "scores")
@@ -116,19 +115,21 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     )
 
 
-def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:
+def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> list[str]:
     """What differs from the rubric's own template, one criterion per call and scores read from the text."""
-    if (spec := getattr(source, "spec", None)) is not None:
-        labels = dict.fromkeys(builder.template.label for builder in spec.prompt_builders)
-        yield from (label for label in labels if label != spec.rubric.template)
-    elif "own_key" in judgments and judgments["own_key"].notna().any():
-        yield "own answer first"
-    if "repaired" in judgments and judgments["repaired"].any():
-        yield "repaired replies"
-    if judges_several_criteria(judgments):
-        yield "several criteria per call"
-    if "score_mass" in judgments and judgments["score_mass"].notna().any():
-        yield "expected scores" if judgments["score_sd"].notna().any() else "most probable scores"
+    spec = getattr(source, "spec", None)
+    templates = [] if spec is None else [builder.template.label for builder in spec.prompt_builders]
+    nothing = pd.Series(dtype=object)
+    has = {name for name in ("own_key", "score_mass", "score_sd") if judgments.get(name, nothing).notna().any()}
+    ways = {
+        **{label: label != spec.rubric.template for label in templates},
+        "own answer first": spec is None and "own_key" in has,
+        "repaired replies": judgments.get("repaired", nothing).any(),
+        "several criteria per call": judges_several_criteria(judgments),
+        "expected scores": {"score_mass", "score_sd"} <= has,
+        "most probable scores": "score_mass" in has and "score_sd" not in has,
+    }
+    return [way for way, holds in ways.items() if holds]
 
 
 def judges_several_criteria(judgments: pd.DataFrame, rows: pd.DataFrame | None = None) -> bool:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import joblib
@@ -20,17 +19,15 @@ import pytest
 from cache_setup import parts, ran, reply
 from in_threads import in_threads
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc, MemorizedResult
+from question_memory import QuestionMemory
 
-from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine import cache as caching
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_backend import ReplyBackend
-from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.cache.writer import decoded
-from evalkit.engine.request import Request
-from evalkit.errors import CacheError, ConfigError, InputError
+from evalkit.errors import CacheError, ConfigError
 
 
 @dataclass(frozen=True)
@@ -48,14 +45,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(folder: Path) -> ReplyMemory:
-    return ReplyMemory(folder)
+def memory(folder: Path) -> QuestionMemory:
+    return QuestionMemory(folder)
 
 
 class Judged:
     """A function that counts how often it is asked."""
 
-    def __init__(self, memory: ReplyMemory) -> None:
+    def __init__(self, memory: QuestionMemory) -> None:
         self.n_calls = 0
 
         @memory.cache
@@ -76,7 +73,7 @@ class Judged:
 # --- the same rows both ways
 
 
-def test_what_is_memoized_is_in_the_store(memory: ReplyMemory, folder: Path) -> None:
+def test_what_is_memoized_is_in_the_store(memory: QuestionMemory, folder: Path) -> None:
     judged = Judged(memory)
     first = judged.ask(question(1))
     assert judged.ask(question(1)) == first
@@ -96,7 +93,7 @@ def test_what_is_memoized_is_in_the_store(memory: ReplyMemory, folder: Path) -> 
     }
 
 
-def test_what_is_in_the_store_is_a_hit(memory: ReplyMemory, folder: Path) -> None:
+def test_what_is_in_the_store_is_a_hit(memory: QuestionMemory, folder: Path) -> None:
     ReplyStore.open(folder).put_many([(parts(1), reply("bulk 1")), (parts(2), reply("bulk 2"))])
     judged = Judged(memory)
     assert judged.ask(question(1)) == reply("bulk 1")
@@ -104,7 +101,7 @@ def test_what_is_in_the_store_is_a_hit(memory: ReplyMemory, folder: Path) -> Non
     assert judged.n_calls == 0
 
 
-def test_functions_share_replies_and_every_part_counts(memory: ReplyMemory) -> None:
+def test_functions_share_replies_and_every_part_counts(memory: QuestionMemory) -> None:
     one, two = Judged(memory), Judged(memory)
     one.ask(question(1))
     assert two.ask(question(1)).text == "reply 1"
@@ -116,34 +113,7 @@ def test_functions_share_replies_and_every_part_counts(memory: ReplyMemory) -> N
         assert two.n_calls == number
 
 
-def test_a_request_for_one_sample_will_do(memory: ReplyMemory) -> None:
-    prompt = Prompt((), "number", None, "support", "v1", "c", "t@v1", "ordinal", (0, 1), {})
-    judge = Judge.of("openai:gpt-4o-mini")
-    seen: list[Request] = []
-
-    @memory.cache
-    def ask(request: Request) -> str:
-        seen.append(request)
-        return "1"
-
-    request = Request(judge, prompt, parts(1), (4,), (parts(1, sample=4).key,))
-    ask(request)
-    ask(request=request)  # by name it is the same
-    assert seen == [request]
-    assert list(memory.store.get_many([parts(1, sample=4).key, parts(1).key])) == [parts(1, sample=4).key]
-    with pytest.raises(InputError, match="takes a request for one sample, got a request for 2 samples"):
-        ask(Request(judge, prompt, parts(1), (0, 1), (parts(1).key, parts(1, sample=1).key)))
-
-
-@pytest.mark.parametrize("asked", ["text", SimpleNamespace(), SimpleNamespace(parts={"provider": "x"})])
-def test_an_argument_without_parts_is_refused(memory: ReplyMemory, asked: object) -> None:
-    with pytest.raises(InputError, match=r"an object with KeyParts in \.parts, got \("):
-        Judged(memory).ask(asked)
-    with pytest.raises(InputError, match="takes one argument, an object with KeyParts in \\.parts, got \\("):
-        Judged(memory).ask(question(), question())
-
-
-def test_a_text_becomes_a_reply_with_its_time(memory: ReplyMemory) -> None:
+def test_a_text_becomes_a_reply_with_its_time(memory: QuestionMemory) -> None:
     before = time.time()
     given = Judged(memory).ask(question())
     assert (given.text, given.source) == ("reply 1", "live")
@@ -153,15 +123,15 @@ def test_a_text_becomes_a_reply_with_its_time(memory: ReplyMemory) -> None:
 
 def test_recorded_replies_are_hits_only_on_demand(folder: Path) -> None:
     ReplyStore.open(folder).put(parts(), reply("recorded", source="recorded")).result()
-    assert ReplyMemory(folder, recorded=True).cache(lambda asked: "live")(question()).text == "recorded"
-    assert ReplyMemory(folder).cache(lambda asked: "live")(question()).text == "live"
-    assert ReplyMemory(folder, recorded=True).cache(lambda asked: "again")(question()).text == "live"
+    assert QuestionMemory(folder, recorded=True).cache(lambda asked: "live")(question()).text == "recorded"
+    assert QuestionMemory(folder).cache(lambda asked: "live")(question()).text == "live"
+    assert QuestionMemory(folder, recorded=True).cache(lambda asked: "again")(question()).text == "live"
 
 
 # --- joblib's interface
 
 
-def test_joblibs_methods(memory: ReplyMemory) -> None:
+def test_joblibs_methods(memory: QuestionMemory) -> None:
     judged = Judged(memory)
     assert not judged.ask.check_call_in_cache(question())
     shelved = judged.ask.call_and_shelve(question())
@@ -179,7 +149,7 @@ def test_joblibs_methods(memory: ReplyMemory) -> None:
     assert judged.ask.__name__ == "ask"
 
 
-def test_joblibs_methods_awaited(memory: ReplyMemory) -> None:
+def test_joblibs_methods_awaited(memory: QuestionMemory) -> None:
     judged = Judged(memory)
 
     async def main() -> None:
@@ -194,7 +164,7 @@ def test_joblibs_methods_awaited(memory: ReplyMemory) -> None:
     assert judged.n_calls == 2
 
 
-def test_decorated_with_options_and_twice(memory: ReplyMemory, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decorated_with_options_and_twice(memory: QuestionMemory, capsys: pytest.CaptureFixture[str]) -> None:
     @memory.cache(verbose=1)
     def ask(asked: Question) -> str:
         return "2"
@@ -209,7 +179,7 @@ def test_decorated_with_options_and_twice(memory: ReplyMemory, capsys: pytest.Ca
             memory.cache(ask, **options)
 
 
-def test_nothing_of_joblibs_removes_replies(memory: ReplyMemory) -> None:
+def test_nothing_of_joblibs_removes_replies(memory: QuestionMemory) -> None:
     judged = Judged(memory)
     shelved = judged.ask.call_and_shelve(question())
     removals: list[Callable[[], object]] = [
@@ -259,7 +229,7 @@ def test_options_that_mean_nothing_are_refused(folder: Path, options: dict[str, 
         joblib.Memory(folder, backend="evalkit", verbose=0, **options)
 
 
-def test_memory_survives_pickling(memory: ReplyMemory) -> None:
+def test_memory_survives_pickling(memory: QuestionMemory) -> None:
     Judged(memory).ask(question())
     copy = pickle.loads(pickle.dumps(memory))
     assert copy.cache(lambda asked: "never")(question()).text == "reply 1"
@@ -267,7 +237,7 @@ def test_memory_survives_pickling(memory: ReplyMemory) -> None:
 
 def test_default_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("EVALKIT_CACHE", str(folder))
-    assert ReplyMemory().store is ReplyStore.open(folder)
+    assert QuestionMemory().store is ReplyStore.open(folder)
 
 
 def test_used_insides_of_joblib() -> None:
@@ -300,8 +270,8 @@ def test_used_insides_of_joblib() -> None:
 
 MODULE = """
 from pathlib import Path
-from evalkit.engine.cache.joblib_memory import ReplyMemory
-memory = ReplyMemory(Path(__file__).parent / "cache")
+from question_memory import QuestionMemory
+memory = QuestionMemory(Path(__file__).parent / "cache")
 {before}
 @memory.cache
 def {name}(asked):
@@ -355,7 +325,7 @@ def test_editing_or_moving_the_function_pays_nothing_again(tmp_path: Path) -> No
 # --- one call at a time
 
 
-def test_samples_are_never_joined(memory: ReplyMemory) -> None:
+def test_samples_are_never_joined(memory: QuestionMemory) -> None:
     judged = Judged(memory)
 
     async def main() -> list[Reply]:
@@ -365,7 +335,7 @@ def test_samples_are_never_joined(memory: ReplyMemory) -> None:
 
 
 def test_functions_and_memories_share_one_call(folder: Path) -> None:
-    judges = [Judged(ReplyMemory(folder)) for _ in range(3)]
+    judges = [Judged(QuestionMemory(folder)) for _ in range(3)]
 
     async def main() -> list[Reply]:
         return await asyncio.gather(*(judged.aask(question()) for judged in judges))
@@ -374,14 +344,14 @@ def test_functions_and_memories_share_one_call(folder: Path) -> None:
     assert sum(judged.n_calls for judged in judges) == 1
 
 
-def test_loops_in_threads_share_one_call(memory: ReplyMemory) -> None:
+def test_loops_in_threads_share_one_call(memory: QuestionMemory) -> None:
     judged = Judged(memory)
     given = in_threads(*[lambda: asyncio.run(judged.aask(question()))] * 8)
     assert [one.text for one in given] == ["reply 1"] * 8
     assert judged.n_calls == 1
 
 
-def test_threads_share_one_call(memory: ReplyMemory) -> None:
+def test_threads_share_one_call(memory: QuestionMemory) -> None:
     n_calls = 0
 
     @memory.cache
@@ -396,7 +366,7 @@ def test_threads_share_one_call(memory: ReplyMemory) -> None:
     assert n_calls == 1
 
 
-def test_a_waiter_that_is_cancelled_cancels_no_call(memory: ReplyMemory) -> None:
+def test_a_waiter_that_is_cancelled_cancels_no_call(memory: QuestionMemory) -> None:
     judged = Judged(memory)
 
     async def main() -> Reply:
@@ -414,7 +384,7 @@ def test_a_waiter_that_is_cancelled_cancels_no_call(memory: ReplyMemory) -> None
     assert len(memory.store.get_many([parts().key])) == 1
 
 
-def test_a_call_whose_loop_ends_is_made_by_another(memory: ReplyMemory) -> None:
+def test_a_call_whose_loop_ends_is_made_by_another(memory: QuestionMemory) -> None:
     judged = Judged(memory)
     under_way, joined = threading.Event(), threading.Event()
     n_calls = 0
@@ -453,7 +423,7 @@ def test_a_call_whose_loop_ends_is_made_by_another(memory: ReplyMemory) -> None:
     assert judged.n_calls == 0
 
 
-def test_an_error_reaches_all_who_wait_and_is_not_kept(memory: ReplyMemory) -> None:
+def test_an_error_reaches_all_who_wait_and_is_not_kept(memory: QuestionMemory) -> None:
     n_calls = 0
 
     @memory.cache
@@ -473,7 +443,7 @@ def test_an_error_reaches_all_who_wait_and_is_not_kept(memory: ReplyMemory) -> N
     assert n_calls == 2
 
 
-def test_an_interrupted_call_is_made_by_who_waits(memory: ReplyMemory) -> None:
+def test_an_interrupted_call_is_made_by_who_waits(memory: QuestionMemory) -> None:
     under_way = threading.Event()
     given: list[Reply] = []
     n_calls = 0
@@ -500,7 +470,7 @@ def test_an_interrupted_call_is_made_by_who_waits(memory: ReplyMemory) -> None:
     assert [one.text for one in given] == ["2"]
 
 
-def test_a_thread_that_runs_a_loop_does_not_wait_for_a_call_of_that_loop(memory: ReplyMemory) -> None:
+def test_a_thread_that_runs_a_loop_does_not_wait_for_a_call_of_that_loop(memory: QuestionMemory) -> None:
     judged = Judged(memory)
 
     async def main() -> tuple[Reply, Reply]:
@@ -515,7 +485,7 @@ def test_a_thread_that_runs_a_loop_does_not_wait_for_a_call_of_that_loop(memory:
 # --- failures
 
 
-def test_a_reply_that_cannot_be_stored_is_an_error(memory: ReplyMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_cannot_be_stored_is_an_error(memory: QuestionMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     judged = Judged(memory)
     judged.ask(question(1))
     memory.store.close()
@@ -531,7 +501,7 @@ def test_a_reply_that_cannot_be_stored_is_an_error(memory: ReplyMemory, monkeypa
 
 def test_without_a_writable_store_nothing_is_paid(folder: Path) -> None:
     ReplyStore.open(folder).put(parts(1), reply("kept")).result()
-    judged = Judged(ReplyMemory(folder, read_only=True))
+    judged = Judged(QuestionMemory(folder, read_only=True))
     assert judged.ask(question(1)).text == "kept"
     with pytest.raises(CacheError, match="read-only, so replies could not be stored"):
         judged.ask(question(2))
@@ -540,7 +510,7 @@ def test_without_a_writable_store_nothing_is_paid(folder: Path) -> None:
     assert judged.n_calls == 0
 
 
-def test_an_unreadable_store_is_an_error_not_a_miss(memory: ReplyMemory) -> None:
+def test_an_unreadable_store_is_an_error_not_a_miss(memory: QuestionMemory) -> None:
     judged = Judged(memory)
     judged.ask(question())
     memory.store.close()

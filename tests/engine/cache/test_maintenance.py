@@ -148,8 +148,6 @@ def test_an_empty_file_and_an_empty_store(store: ReplyStore, other: ReplyStore, 
         ({"model": "openai:other"}, 0),
         ({"model": "gpt-4o-mini", "rubric": "support"}, 7),
         ({"source": "recorded"}, 1),
-        ({"keys": [parts(0).key, parts(1).key]}, 3),
-        ({"keys": []}, 0),
     ],
 )
 def test_export_of_a_part(store: ReplyStore, tmp_path: Path, chosen: dict[str, Any], count: int) -> None:

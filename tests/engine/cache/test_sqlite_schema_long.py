@@ -14,8 +14,7 @@ from cache_setup import parts
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache.sqlite_connections import Connection, Connections
-from evalkit.engine.cache.sqlite_schema import FILE_NAME, SCHEMA, log_of, migrate
+from evalkit.engine.cache.sqlite_schema import FILE_NAME, SCHEMA, log_of
 from evalkit.errors import CacheError
 
 # Another process, of another evalkit: it raises the number and stays, or is killed with its log as it is
@@ -96,27 +95,3 @@ def test_a_store_that_is_open_already_is_left_alone_from_then_on(store, tmp_path
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA + 1,)
         assert connection.execute("SELECT count(*) FROM replies").fetchone() == (1,)
-
-
-def test_a_migration_that_comes_too_late_does_not_lower_the_number(store, tmp_path):
-    path = tmp_path / FILE_NAME
-    with newer_process(path), sqlite3.connect(path, isolation_level=None, factory=Connection) as connection:
-        late = Connections(path, read_only=False).transaction(connection)
-        with pytest.raises(CacheError, match="newer evalkit"), late:
-            migrate(path, connection, SCHEMA - 1)
-        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA + 1,)
-
-
-def test_a_foreign_table_in_an_older_file_is_refused_before_the_file_is_migrated(tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
-    ReplyStore.open(tmp_path).check_writable()
-    ReplyStore.open(tmp_path).close()
-    with sqlite3.connect(path, isolation_level=None) as connection:
-        connection.execute("CREATE TABLE stranger (x)")
-        connection.execute("PRAGMA user_version = 2")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    before = path.read_bytes()
-    with pytest.raises(CacheError, match=r"holds the table 'stranger', so it .* was left unchanged"):
-        ReplyStore.open(tmp_path).get_many([b"x" * 32])
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir() if "schema" in file.name] == []

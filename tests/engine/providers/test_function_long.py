@@ -26,9 +26,6 @@ from evalkit.cli import main
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache.joblib_memory import ReplyMemory
-from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
 
 
@@ -391,16 +388,6 @@ def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
     judged(judge, tmp_path, refresh=True)
     assert calls.n == 18
     assert ReplyStore.open(tmp_path).stats()["n_replies"] == 18
-
-
-def test_it_is_memoized_by_joblib_over_the_same_keys(tmp_path: Path) -> None:
-    calls = Calls()
-    judge = judge_of(calls)
-    judged(judge, tmp_path)
-    request = Worklist.of(Spec.of("correctness", judge, 1), ITEMS).requests([0])[0]
-    memoized = ReplyMemory(tmp_path).cache(lambda asked: pytest.fail("it is stored"))
-    assert memoized.check_call_in_cache(request)
-    assert memoized(request).text == GOOD
 
 
 def test_a_second_process_asks_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

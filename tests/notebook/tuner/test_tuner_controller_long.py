@@ -894,11 +894,11 @@ def test_versions_know_judges_and_rules(tmp_path):
     assert len({version.key, Version(RUBRIC, EDITED, tuple(JUDGES), 5, "median").key}) == 2
     history = History(tmp_path / "x.json")
     history.versions[version.key] = version
-    history.write()
+    history.save()
     loaded = History(tmp_path / "x.json")
     loaded.load("another")
     assert loaded.versions == {}
-    loaded.write()  # what it did not take in stays in the file
+    loaded.save()  # what it did not take in stays in the file
     loaded.load("r")
     assert list(loaded.versions) == [version.key]
 

@@ -417,23 +417,6 @@ def test_suggestions_that_were_tried_stay_in_the_list(tmp_path):
     assert again.state["suggestions"] == tuner.state["suggestions"]
 
 
-def test_a_look_of_a_session_of_before_that_tested_some_items_is_not_shown_and_still_counts(tmp_path):
-    """A test of the search that is gone kept a version: its figures were of the items tested."""
-    tuner = wavering_tuner(tmp_path, Wavering(), 120)
-    do(tuner, do="run")
-    do(tuner, do="held_out")
-    ((about, look),) = tuner.session.labels.looks.items()
-    assert tuner.state["figures"]["held_out"]["looks"] == "look 1"
-    tuner.session.labels.looks[about] = look | {"items": ["i0"]}
-    tuner.session.history.save()
-    again = wavering_tuner(tmp_path, Wavering(), 120)
-    assert not again.state["figures"]["held_out"]
-    again.edit("one", scale={2: "wholly"})
-    again.run()
-    again.session.look_held_out()
-    assert again.session.look["number"] == 2
-
-
 def test_freeze_writes_the_saved_version_beside_the_session_and_replaces_a_file_only_at_the_second_press(
     tmp_path, monkeypatch
 ):

@@ -8,7 +8,6 @@ import sqlite3
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from cache_setup import ran
 from commandline import evalkit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import TESTS
 from registry_processes import apply_pack
 
 import evalkit as ek
@@ -25,16 +23,14 @@ from evalkit.errors import ConfigError, RegistryError, RubricError
 
 pytest.importorskip("sqlalchemy")
 
-from run_setup import runner_of
 from sqlalchemy import create_engine, inspect, text
 
 from evalkit.runs.registry import Registry
-from evalkit.runs.registry.database import _MIGRATIONS, NEWEST, Database
+from evalkit.runs.registry.database import SCHEMA, Database
 from evalkit.runs.registry.database_tables import Base
 from evalkit.runs.registry.pack_files import pack_yaml, read_pack
 from evalkit.runs.registry.plugin_sources import locate
 
-SCHEMAS = TESTS / "schemas"
 PACK: dict[str, Any] = {
     "pack": "support",
     "version": 1,
@@ -265,91 +261,6 @@ def test_any_pack_survives_yaml(
     registry.close()
 
 
-def _filled(database_url: str, revision: str) -> None:
-    """A database as an evalkit of that schema left it: its tables, and its rows as that evalkit wrote them."""
-    engine = create_engine(Database(database_url)._url)
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
-        for name in (f"{revision}.{engine.dialect.name}.sql", f"{revision}.sql"):
-            for statement in (SCHEMAS / name).read_text(encoding="utf-8").split(";\n"):
-                if statement.strip():
-                    connection.exec_driver_sql(statement)
-    engine.dispose()
-
-
-def test_every_schema_has_its_data() -> None:
-    there = {path.name.partition(".")[0] for path in SCHEMAS.glob("*.sql")}
-    assert there == {NEWEST, *filter(None, _MIGRATIONS)}, "a new schema needs a registry of it, to be opened"
-
-
-def test_a_registry_of_the_first_schema_keeps_what_it_holds(database_url: str, tmp_path: Path) -> None:
-    """It was written by the last evalkit with workers, reruns and a table of benchmarks."""
-    _filled(database_url, "0001")
-    registry = Registry.open(database_url)
-    try:
-        pack = registry.pack("support")
-        assert [task.spec for task in pack.tasks] == ["plain|0", "tone|0"]
-        assert pack.tasks[1].overrides.values == {"judge_plugin_name": "tone", "judge_profile": "tone-strict"}
-        plugin = registry.plugin("tone")
-        assert (plugin.label, plugin.plugin_type, plugin.storage_uri) == ("tone@1", "bundle", "/plugins/tone_plugin")
-        assert registry.template("terse").prompt_template.startswith("{#- evalkit\nform: number")
-        runner = ek.runs.Runner(registry, folder=tmp_path)
-        assert runner.recover() == [], "nobody here knows whether the process of another machine is alive"
-        runs = registry.runs()
-        assert runs["status"].tolist() == ["succeeded", "succeeded", "failed", "running", "queued"]
-        first, again, failed, running, queued = map(runner.run, runs["id"])
-        assert {(one.task, one.metric): one.value for one in first.scores}["tone|0", "quality"] == 0.22916666666666666
-        assert first.scores == again.scores
-        assert [one.receipt_state for one in first.tasks] == ["own_config", "consumed"]
-        (receipt,) = first.receipts
-        assert [judge.name for judge in receipt.judges] == ["fake:strict", "fake:lenient"]
-        assert first.output == first.folder / "attempt-1"
-        assert first.created_at.tzinfo is UTC
-        assert "jury: succeeded" in str(first)
-        assert "the model is not there" in str(failed)
-        assert ek.runs.leaderboard(registry, "support")["run"].tolist() == [again.id]
-        for run in (running, queued):  # whoever knows that nobody carries it out closes it
-            assert runner.cancel(run.id).status == "cancelled"
-    finally:
-        registry.close()
-    _takes_a_run(database_url, tmp_path)
-
-
-def test_a_registry_of_the_second_schema_keeps_what_it_holds(database_url: str, tmp_path: Path) -> None:
-    """It was written by the last evalkit whose schema Alembic migrated."""
-    _filled(database_url, "0002")
-    registry = Registry.open(database_url)
-    try:
-        assert [task.spec for task in registry.pack("support").tasks] == ["plain|0", "tone|0"]
-        assert registry.plugin("tone").storage_uri == "/plugins/tone_plugin"
-        runs = registry.runs()
-        assert runs["status"].tolist() == ["succeeded", "succeeded", "failed"]
-        scores = {(one.task, one.metric): one.value for one in ek.runs.Runner(registry).run(runs["id"][0]).scores}
-        assert scores["tone|0", "quality_pass_rate"] == 0.5
-        assert ek.runs.leaderboard(registry, "support")["run"].tolist() == [runs["id"][1]]
-    finally:
-        registry.close()
-    _takes_a_run(database_url, tmp_path)
-
-
-def _takes_a_run(database_url: str, folder: Path) -> None:
-    """An old registry goes on as a new one does, and its tables are those that the code knows."""
-    registry = Registry.open(database_url)
-    try:
-        gsm8k = {"pack": "support", "version": 2, "tasks": [{"task": "gsm8k"}]}
-        assert registry.apply_pack(gsm8k).label == "support@2"
-        run = runner_of(registry, folder).start("support", "m")
-        assert (run.status, run.pack) == ("succeeded", "support@2"), run.error
-        assert registry.runs()["id"].tolist()[-1] == run.id
-        assert run.scores
-        with pytest.raises(ConfigError, match="versions are never overwritten"):
-            registry.apply_pack(gsm8k | {"version": 1})
-    finally:
-        registry.close()
-    test_the_tables_are_those_that_the_code_knows(database_url)
-
-
 def test_the_tables_are_those_that_the_code_knows(database_url: str) -> None:
     database = Database(database_url)
     engine = database._opened()
@@ -367,7 +278,7 @@ def test_the_tables_are_those_that_the_code_knows(database_url: str) -> None:
         others = {one.name for one in table.constraints if not one.name.startswith(("pk_", "fk_"))}
         assert uniques | checks == others, name
     with engine.connect() as connection:
-        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == SCHEMA
     database.close()
 
 
@@ -427,7 +338,7 @@ for turn in range(2):
 
 
 def test_threads_open_new_registries_at_the_same_time(tmp_path: Path) -> None:
-    """In a process of its own: migrations that meet in one connection end Python itself."""
+    """In a process of its own: registries that are made in one connection end Python itself."""
     ran(THREADS, tmp_path)
 
 

@@ -81,7 +81,7 @@ def test_unscored_votes_lower_the_coverage_and_tasks_are_clusters():
         ),
         (votes("2", "3", "2", "2"), labels("2", "5", "1", "true"), "label 'true' is none of its steps"),
         (votes("2", "3", "2", "2").assign(criterion="other"), labels("2", "5", "1", "2"), "nothing was judged"),
-        (pd.concat([votes("2", "3", "2", "2")] * 2), labels("2", "5", "1", "2"), "4 of 8 rows of the votes table"),
+        (pd.concat([votes("2", "3", "2", "2")] * 2), labels("2", "5", "1", "2"), "2 rows of item t1, judge j"),
     ],
 )
 def test_what_is_no_step_is_refused(judged, people, message):

@@ -391,31 +391,6 @@ def test_the_test_keeps_its_size_and_sees_an_edit(k, q):
     assert np.mean(np.array(seen) <= 0.05) > 0.6
 
 
-def test_what_sampling_adds_to_mean_scores_by_hand():
-    # s² of 1 1 0 is 1/3, of 0 0 0 is 0; two items, k = 3: SD of the mean difference
-    # √((1/3 + 0 + 1/3 + 0)/3)/2, root mean square change of an item √(mean of 2·(1/3)/3 and 0)
-    made = only(compare(side([[1, 1, 0], [0, 0, 0]]), side([[0, 1, 0], [1, 1, 1]])))
-    assert made["difference_sd"] == pytest.approx(math.sqrt((1 / 3 + 1 / 3) / 3) / 2)
-    assert made["item_change"] == pytest.approx(math.sqrt((2 / 9 + 0) / 2))
-    # a jury of weights 3 and 1: the variances by the squares of .75 and .25
-    weights = {"x": 3.0, "y": 1.0}
-    sides = [
-        evaluated(judgments({("i0", "x"): x, ("i0", "y"): y, ("i1", "x"): [1] * 3, ("i1", "y"): [1] * 3}, BINARY,
-                            weights=weights))
-        for x, y in (([1, 1, 0], [1, 0, 0]), ([0, 1, 0], [0, 0, 0]))
-    ]  # fmt: skip
-    row = compare(*sides).table.set_index("judge").loc["jury"]
-    total = (0.5625 * (1 / 3 + 1 / 3) + 0.0625 * (1 / 3)) / 3
-    assert row["difference_sd"] == pytest.approx(math.sqrt(total) / 2)
-    # a judge that gives one sample of each item says nothing of its variance
-    one = [
-        evaluated(judgments({("i0", "x"): x, ("i0", "y"): y, ("i1", "x"): [1] * 3, ("i1", "y"): [1]}, BINARY))
-        for x, y in (([1, 1, 0], [1]), ([0, 1, 0], [0]))
-    ]
-    row = compare(*one).table.set_index("judge").loc["jury"]
-    assert row[["difference_sd", "item_change"]].isna().all()
-
-
 # -- sampling again
 
 

@@ -43,7 +43,7 @@ def ended_runs(notebook):
     with closing(Registry.open(notebook.folder / "registry.sqlite")) as registry:
         runner = runner_of(registry, notebook.folder)
         table = registry.runs()
-        for run_id in table.loc[table["status"].isin(["queued", "running"]), "id"]:
+        for run_id in table.loc[table["status"] == "running", "id"]:
             runner.cancel(run_id)
 
 

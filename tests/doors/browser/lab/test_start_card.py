@@ -28,7 +28,8 @@ def test_a_table_is_mapped_previewed_and_tuned_in_one_cell(notebook):
     expect(role).to_have_value("input: answer")
     expect(card.get_by_label("Role of grade")).to_have_value("label: correctness")
     expect(card.get_by_text("4 of 24 items lack a required input")).to_be_visible()
-    expect(card.get_by_text("4 skipped for a missing input")).to_be_visible()  # the plan, before anything is asked
+    # the plan, before anything is asked
+    expect(card.get_by_role("region", name="Your data").get_by_text("4 skipped for a missing input")).to_be_visible()
     assert findings(page) == []
 
     # a wrong mapping is named, and keeps the tuner closed
