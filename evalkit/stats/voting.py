@@ -174,8 +174,8 @@ def vote(
         columns["repaired"] = samples.groups.count(schemas.repaired_rows(frame)) > 0
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
         of_labels = frame["label"].astype(object).map(PAIR_SCORES).to_numpy(dtype=np.float64)  # of tables of one's own
-        values = np.where(np.isnan(samples.score), of_labels, samples.score)
-        columns |= flips.order_scores(frame, samples.groups, np.where(samples.scored, values, np.nan))
+        scores = np.where(np.isnan(samples.score), of_labels, samples.score)
+        columns |= flips.order_scores(frame, samples.groups, np.where(samples.scored, scores, np.nan))
     votes = schemas.table("votes", columns)
     if twice.any():
         votes = _without(votes, twice[samples.groups.first] & flips.read_once(votes), flips.ONE_ORDER)

@@ -19,4 +19,4 @@ class _MemoizedAsync(_Memoized, AsyncMemoizedReply):
 
 
 class QuestionMemory(ReplyMemory):
-    kinds = _Memoized, _MemoizedAsync
+    _kinds = _Memoized, _MemoizedAsync

@@ -33,7 +33,7 @@ from evalkit.errors import ConfigError, InputError
 class ReplyMemory(Memory):  # type: ignore[misc]
     """Memoize functions that call a judge; the replies are those of `ReplyStore`, by the same keys.
 
-    What the key of a call is made of, say the `kinds`. The function's source, name and place do not matter: two
+    What the key of a call is made of, say the `_kinds`. The function's source, name and place do not matter: two
     functions called with equal parts share one reply, and no edit of a function drops one.
     A hit returns the newest generation in the store; a new reply is returned once it is stored.
 
@@ -52,7 +52,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
     """
 
     store_backend: ReplyBackend
-    kinds: ClassVar[tuple[type[MemoizedReply], type[MemoizedReply]]]
+    _kinds: ClassVar[tuple[type[MemoizedReply], type[MemoizedReply]]]
     """What a function is made, and what a coroutine function is made."""
 
     def __init__(
@@ -95,7 +95,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
             return lambda function: self.cache(function, verbose=verbose)
         function = func.func if isinstance(func, MemorizedFunc) else func
         is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
-        return self.kinds[is_async](function, self.store_backend, self._verbose if verbose is None else verbose)
+        return self._kinds[is_async](function, self.store_backend, self._verbose if verbose is None else verbose)
 
     def clear(self, warn: bool = True, *, confirm: str | None = None) -> PruneReport:
         """Remove every reply of the store, exported before; see `ReplyStore.clear` for `confirm`."""

@@ -153,7 +153,7 @@ class AsyncMemoizedCall(MemoizedCall, AsyncMemoizedReply):
     """As `MemoizedCall` for a coroutine function; one call for all tasks and loops that await one key."""
 
 
-Memory.kinds = MemoizedCall, AsyncMemoizedCall
+Memory._kinds = MemoizedCall, AsyncMemoizedCall
 
 
 def _by_name(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,9 @@ class FunctionClient(Client):
 
     supports_n: bool | None = False
 
+    def stop(self) -> None:
+        """A function that was called runs to its end."""
+
     def __init__(self, judge: Judge, concurrency: int) -> None:
         self._judge = judge
         self._function: Any = judge.load_function()

@@ -122,7 +122,7 @@ def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> list[str]
     nothing = pd.Series(dtype=object)
     has = {name for name in ("own_key", "score_mass", "score_sd") if judgments.get(name, nothing).notna().any()}
     ways = {
-        **{label: label != spec.rubric.template for label in templates},
+        **{label: spec is not None and label != spec.rubric.template for label in templates},
         "own answer first": spec is None and "own_key" in has,
         "repaired replies": judgments.get("repaired", nothing).any(),
         "several criteria per call": judges_several_criteria(judgments),
