@@ -528,20 +528,16 @@ def _check_images(
     return skipped, with_images, remarks
 
 
-def _check_sendable(images: Mapping[str, list[dict[str, str]]], judges: Iterable[Judge]) -> None:
+def _check_sendable(images: Mapping[str, list[Image]], judges: Iterable[Judge]) -> None:
     """Raise for images of an item that one of the judges cannot be sent as they are."""
-    detailed = [
-        item
-        for item, marks in images.items()
-        if any(isinstance(mark, Image) and mark.detail not in (None, "auto") for mark in marks)
-    ]
+    detailed = [item for item, shown in images.items() if any(one.detail not in (None, "auto") for one in shown)]
     for judge in judges:
         provider = PROVIDERS[judge.provider]
-        most = provider.most_images
-        if many := [item for item, marks in images.items() if most is not None and len(marks) > most]:
+        limit = provider.most_images
+        if many := [item for item, shown in images.items() if limit is not None and len(shown) > limit]:
             raise ConfigError(
-                f"item {listed(many)} has more than {most} images, the most of a request to judge '{judge.name}'; show "
-                f"fewer, as by `images: last {most}` in the rubric, or ask another judge"
+                f"item {listed(many)} has more than {limit} images, the most of a request to judge '{judge.name}'; "
+                f"show fewer, as by `images: last {limit}` in the rubric, or ask another judge"
             )
         if detailed and not provider.takes_detail:
             raise InputError(
