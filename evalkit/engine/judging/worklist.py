@@ -528,13 +528,15 @@ def _check_images(
     return skipped, with_images, remarks
 
 
-def _check_sendable(images: Mapping[str, list[Image]], judges: Iterable[Judge]) -> None:
+def _check_sendable(images_of: Mapping[str, list[Image]], judges: Iterable[Judge]) -> None:
     """Raise for images of an item that one of the judges cannot be sent as they are."""
-    detailed = [item for item, shown in images.items() if any(one.detail not in (None, "auto") for one in shown)]
+    detailed = [
+        item for item, images in images_of.items() if any(image.detail not in (None, "auto") for image in images)
+    ]
     for judge in judges:
         provider = PROVIDERS[judge.provider]
         limit = provider.most_images
-        if many := [item for item, shown in images.items() if limit is not None and len(shown) > limit]:
+        if many := [item for item, images in images_of.items() if limit is not None and len(images) > limit]:
             raise ConfigError(
                 f"item {listed(many)} has more than {limit} images, the most of a request to judge '{judge.name}'; "
                 f"show fewer, as by `images: last {limit}` in the rubric, or ask another judge"
