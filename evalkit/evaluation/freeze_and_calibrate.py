@@ -87,8 +87,7 @@ def freeze(
 
 def _warn_of_moving_names(evaluation: Evaluation, spec: Spec) -> None:
     """Warn of decision models that answered under another name than the one that the profile keeps."""
-    named = evaluation.judgments.dropna(subset="model")
-    models = named.groupby("judge", observed=True)["model"].unique()
+    models = evaluation.judgments.dropna(subset="model").groupby("judge", observed=True)["model"].unique()
     for judge in spec.judges:
         names = set(models.get(judge.name, ())) - {judge.model}
         if judge.decides and names:

@@ -194,8 +194,7 @@ def pass_prob_lines(evaluation: Evaluation | None, labels: pd.DataFrame, criteri
     dev, _ = _counted(evaluation, labels, criterion)
     if not dev["item_id"].isin(votes["item_id"]).any():
         return []
-    rows = pass_prob_rows(votes, dev, evaluation.clusters)
-    return [f"P(pass) of {row['judge']}: {row['sentence']}." for row in rows]
+    return [f"P(pass) of {row['judge']}: {row['sentence']}." for row in pass_prob_rows(votes, dev, evaluation.clusters)]
 
 
 def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[pd.DataFrame, list[str]]:
