@@ -14,6 +14,7 @@ from places import ROOT
 from evalkit.core import lists_of_choices, providers
 from evalkit.core import vote_aggregate_rules as rules
 from evalkit.core.settings import Rules
+from evalkit.engine.providers import MODULES
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile
 from evalkit.runs.contract.scoring_config import ScoringConfig
@@ -50,7 +51,7 @@ def test_profiles_and_scoring_configs_take_every_rule():
 def test_the_record_of_a_provider_names_what_exists():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for name, provider in providers.PROVIDERS.items():
-        module = import_module(f"evalkit.engine.providers.{name.replace('-', '_')}")
+        module = import_module(MODULES[name])
         assert callable(module.check)
         assert callable(module.connect)
         assert bool(provider.address) == (provider.host != "local")

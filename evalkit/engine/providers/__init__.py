@@ -10,7 +10,7 @@ from evalkit.engine.providers.provider_interface import Client
 
 __all__ = ["check_ready", "connect"]
 
-_MODULES = {
+MODULES = {
     name: f"{__name__}.{'decisions' if provider.decides else name.replace('-', '_')}"
     for name, provider in PROVIDERS.items()
 }
@@ -30,7 +30,7 @@ def connect(judge: Judge, concurrency: int | None = None) -> Client:
         called: Client = import_module(f"{__name__}.called_clients").connect(judge)
         return called
     options = (judge,) if concurrency is None or judge.provider != "function" else (judge, concurrency)
-    client: Client = import_module(_MODULES[judge.provider]).connect(*options)
+    client: Client = import_module(MODULES[judge.provider]).connect(*options)
     return client
 
 
@@ -44,6 +44,6 @@ def check_ready(judge: Judge) -> None:
     ConfigError, MissingExtraError
         As `connect`.
     """
-    import_module(_MODULES[judge.provider]).check(judge)
+    import_module(MODULES[judge.provider]).check(judge)
     if judge.provider != "function" and judge.ask is not None:
         import_module(f"{__name__}.called_clients").check(judge)

@@ -49,7 +49,7 @@ def registry(tmp_path, monkeypatch):
     made.register_plugin("tone", "1", str(make_plugin(tmp_path / "plugin")))
     made.apply_pack(pack(bound("tone"), {"task": "plain"}, primary_metric="quality"))
     yield made
-    made._close()
+    made.close()
 
 
 @pytest.fixture
