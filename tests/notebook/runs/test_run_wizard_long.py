@@ -224,7 +224,7 @@ def test_before_the_first_run_it_says_what_is_not_known(make):
 
 def test_after_a_run_items_and_criteria_are_those_that_it_had(make):
     first = make(scoring_mode="judge", scoring_config=JUDGE)
-    first.start()
+    first._start()
     assert ended(first).status == "succeeded"
     # the receipt of tone: 24 judgments of 8 answers, one judge, 3 samples: 1 criterion; plain was scored by nobody
     assert first.plan().lines()[:2] == [
@@ -407,7 +407,7 @@ def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
         return said
 
     follower = threading.Thread(target=wizard.set)
-    monkeypatch.setattr(wizard, "command", slow_command)
+    monkeypatch.setattr(wizard, "_command", slow_command)
     follower.start()
     assert checking.wait(300)
     typed(wizard, model="model_name=typed")
@@ -468,7 +468,7 @@ def test_a_run_that_fails_is_told_with_the_end_of_its_log(make):
 def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_path):
     going = tmp_path / "go"
     first = make(model=f"model_name=slow,slow_unless={going}", scoring_mode="jury", scoring_config=JURY)
-    run = first.start()
+    run = first._start()
     second = make(pack="", model="")  # as after a restart of the kernel: nothing but the registry
     assert second.form.pack == ""
     third = ek.notebook.RunWizard(runner=first.runner)
