@@ -265,7 +265,10 @@ def check_cut(value: Any) -> None:
         fact = f"pass_prob_at is one cut for all criteria and judges, got one for each of {listed(value)}"
         raise ConfigError(f"{fact}; judge what needs another cut in an evaluation of its own")
     if value is not None and not (is_number(value) and value in PASS_CUTS):
-        raise ConfigError(f"pass_prob_at must be 0.5 or a half hundredth from 0.005 to 0.995, as 0.655, got {value!r}")
+        raise ConfigError(
+            f"pass_prob_at must be 0.5 or a half hundredth from 0.005 to 0.995, as 0.655, got {value!r}; a probability "
+            "of two decimals could lie on any other cut"
+        )
 
 
 def check_samples(samples: Any, name: str = "samples") -> int:

@@ -99,7 +99,7 @@ class TestNames:
             ({"item_id": "nr"}, ConfigError, "pass the column of ids as item_id='nr'"),
             ({"answer": ["response"]}, ConfigError, "expected a mapping from input to column"),
             (["answer"], ConfigError, "expected a mapping from input to column"),
-            (None, InputError, "map it, as in inputs={'question': 'text'}"),
+            (None, InputError, "map it, as in inputs={'question': 'your_column'}"),
             ({"answer": "response"}, InputError, "needs 1 column that the items do not have: 'question'"),
         ],
     )
@@ -290,7 +290,7 @@ class TestCommandLine:
         asked = [file, "--rubric", "relevancy", "--judge", "fake"]
         mapped = [*asked, "--input", "question=prompt", "--input", " answer = response "]
         assert main(["judge", *asked]) == 2
-        assert "as in inputs={'question': 'text'}" in capsys.readouterr().err
+        assert "as in inputs={'question': 'your_column'}" in capsys.readouterr().err
         assert main(["judge", *mapped]) == 2
         assert "on_missing='skip'" in capsys.readouterr().err
         skip = [*mapped, "--on-missing", "skip"]

@@ -392,7 +392,7 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
             column = spec.inputs[name]
             fact = f"inputs= maps {name!r} to column {column!r}, which the items do not have"
             return f"{fact}; {guess(column, columns)}{present}"
-    advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
+    advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'your_column'}} (--input)"
     if spec.rubric.has_requirements and REQUIREMENT in missing:
         advice = ("items bring theirs as 'criteria'; for another column of criteria, name it, as in "
                   "inputs={'criteria': 'rubric'} (--input criteria=rubric); if each row holds one statement, as in "
