@@ -268,6 +268,10 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     if not isinstance(frame, pd.DataFrame):
         hint = _way_to_read(frame, name) or hint
         raise InputError(f"expected a {name} table (a DataFrame), got {kind_of(frame)}{hint}")
+    if name == "votes" and "sample" in frame.columns and "n_samples" not in frame.columns:
+        raise InputError("this is a judgments table, not votes: call vote(judgments) first")
+    if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:
+        raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
     missing = [column for column in (kinds if need is None else need) if column not in frame.columns]
     if missing:
         raise InputError(

@@ -205,6 +205,7 @@ RAISED = (
     Raise("engine", 9, "images on both forms of decision servers, too many refused before sending; pinned versions"),
     Raise("evaluation", 14, "what P(pass) shows against people, as one sentence for report and tuner"),
     Raise("notebook", 14, "what P(pass) shows against people, in the tuner"),
+    Raise("tables", 4, "a file of another step's table is named as what it is"),
 )
 
 

@@ -132,7 +132,7 @@ class RunWizard(RunPanel):
         ConfigError
             When the run could not start: with everything that is wrong.
         """
-        refuse(self._errors)
+        refuse(self.errors)
         return plan_run(self.registry, self.form.pack, **self.form.settings)
 
     def export(self, form: str = "yaml", file: str | Path | None = None) -> str:
@@ -155,12 +155,12 @@ class RunWizard(RunPanel):
         InputError
             When no run is selected.
         """
-        followed = self._followed
+        followed = self.followed
         followed.wait(timeout_s)
         return self.runner.run(followed.run_id)
 
     @property
-    def _errors(self) -> dict[str, str]:
+    def errors(self) -> dict[str, str]:
         """What is invalid or missing in the form, by field; `plan` also checks what the pack's tasks refer to.
 
         Raises
@@ -177,7 +177,7 @@ class RunWizard(RunPanel):
                 errors["pack"] = str(problem)
         return errors | form.errors()
 
-    def _start(self) -> Run:
+    def start(self) -> Run:
         """Start the run and follow it: returns when its row is written; `wait` waits for its end.
 
         Raises
@@ -187,10 +187,10 @@ class RunWizard(RunPanel):
         RegistryError
             When the registry cannot be reached.
         """
-        refuse(self._errors)
-        return self._start_run(self.form)
+        refuse(self.errors)
+        return self._start(self.form)
 
-    def _create_starter_pack(self) -> Pack:
+    def create_starter_pack(self) -> Pack:
         """Register evalkit's starter pack and select it.
 
         Raises
@@ -203,9 +203,9 @@ class RunWizard(RunPanel):
         self._fill(self.form.filled(pack=pack.label))
         return pack
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Cancel the run that is followed; RegistryError when it is over, InputError when there is none."""
-        run_id = self._followed.run_id
+        run_id = self.followed.run_id
         self._set_stopping(True)
         try:
             self.runner.cancel(run_id)
@@ -213,7 +213,7 @@ class RunWizard(RunPanel):
             self._set_stopping(False)
             raise
 
-    def _follow(self, run_id: str) -> None:
+    def follow(self, run_id: str) -> None:
         """Show a run, and its progress until it is over."""
         run = self.runner.run(run_id)
         with self._follower_lock:
@@ -226,13 +226,13 @@ class RunWizard(RunPanel):
         self._draw_runs()
 
     @property
-    def _followed(self) -> Follower:
+    def followed(self) -> Follower:
         """What reports the progress of the run; InputError when no run is selected."""
         if self._follower is None:
             raise InputError("no run is selected; start one, or select one from the list")
         return self._follower
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Stop following, and wait for background work; a run that is not over continues."""
         self.wait_idle(_CLOSE_WAIT_S)
         if self._follower is not None:
@@ -251,7 +251,7 @@ class RunWizard(RunPanel):
     def _draw_form(self) -> None:
         self.widget.form = self.form.model_dump() | {"revision": self._revision, "answers": self._form_message}
 
-    def _command(self) -> str:
+    def command(self) -> str:
         """The command line that starts the same run."""
         database = self.registry.database
         if database.url != database.shown:  # a password must not be on a command line: EVALKIT_REGISTRY holds it
@@ -265,7 +265,7 @@ class RunWizard(RunPanel):
             form, errors = self.form, self.form.errors()
             missing = not (form.pack and form.model)
             plan = ["choose a pack and a model"] if missing else [] if errors else ["counting judge calls …"]
-            check: dict[str, Any] = {"errors": errors, "ready": False, "command": self._command(), "plan": plan}
+            check: dict[str, Any] = {"errors": errors, "ready": False, "command": self.command(), "plan": plan}
             check |= {"yaml": form.export("yaml"), "json": form.export("json")}
             self.widget.check = check
             if not errors and not missing:
@@ -291,9 +291,9 @@ class RunWizard(RunPanel):
         write_new(file, self.form.export("json" if file.suffix == ".json" else "yaml"))
 
     # -- the run
-    def _start_run(self, form: RunForm) -> Run:
+    def _start(self, form: RunForm) -> Run:
         run_id = start_detached(self.runner, form.pack, form.model, backend=form.backend, **form.settings)
-        self._follow(run_id)
+        self.follow(run_id)
         return self.runner.run(run_id)
 
     def _recover(self) -> None:
@@ -302,7 +302,7 @@ class RunWizard(RunPanel):
         self._draw_runs()
         unfinished = [row for row in self.widget.runs["rows"] if row["status"] == "running"]
         if unfinished and self._follower is None:
-            self._follow(unfinished[0]["id"])
+            self.follow(unfinished[0]["id"])
 
     def _draw_runs(self) -> None:
         table = self.registry.runs()
@@ -311,14 +311,14 @@ class RunWizard(RunPanel):
 
     def _draw_progress(self, progress: dict[str, Any]) -> None:
         with self._follower_lock:
-            if progress["id"] == self._followed.run_id:
+            if progress["id"] == self.followed.run_id:
                 last = self.widget.progress
                 stopping = last.get("id") == progress["id"] and bool(last.get("stopping"))
                 self.widget.progress = {**progress, "stopping": stopping}
 
     def _draw_end(self, run: Run) -> None:
         with self._follower_lock:
-            if run.id == self._followed.run_id:
+            if run.id == self.followed.run_id:
                 self._show_run(run)
         self._jobs.safely(self._draw_runs)
         self._jobs.safely(self._check_form)  # more is known of its tasks now
@@ -331,11 +331,11 @@ class RunWizard(RunPanel):
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         return super()._actions() | {
             "form": self._set_form,
-            "starter": lambda _: self._jobs.do("starter", self._create_starter_pack),
+            "starter": lambda _: self._jobs.do("starter", self.create_starter_pack),
             "start": lambda _: self._start_on_screen(),
             "stop": lambda _: self._jobs.do("stop", self._stop_once),
             "save": self._save_as,
-            "watch": lambda message: self._jobs.do("watch", lambda: self._follow(str(message["id"]))),
+            "watch": lambda message: self._jobs.do("watch", lambda: self.follow(str(message["id"]))),
         }
 
     def _set_form(self, message: Mapping[str, Any]) -> None:
@@ -351,7 +351,7 @@ class RunWizard(RunPanel):
         unseen = self._follower is not None and progress.get("id") != self._follower.run_id  # started just now
         if self._starting or unseen or progress.get("status") == "running":
             return  # a second click would start a second run
-        refuse(self._errors)
+        refuse(self.errors)
         self._jobs.alert("")
         with self._lock:
             self.widget.check = {**self.widget.check, "ready": False, "plan": ["starting …"]}
@@ -359,7 +359,7 @@ class RunWizard(RunPanel):
 
         def start() -> None:
             try:
-                self._start_run(form)
+                self._start(form)
             finally:
                 self._starting = False
                 self._check_form()
@@ -368,7 +368,7 @@ class RunWizard(RunPanel):
 
     def _stop_once(self) -> None:
         if not self.widget.progress.get("stopping"):  # after a second click the run may be over
-            self._stop()
+            self.stop()
 
     def _save_as(self, message: Mapping[str, Any]) -> None:
         file = Path(str(message["file"]).strip() or "scoring.yaml")
@@ -377,11 +377,11 @@ class RunWizard(RunPanel):
 
     def __repr__(self) -> str:
         run = self.run
-        return "\n".join(filter(None, [self._command(), "" if run is None else str(run)]))
+        return "\n".join(filter(None, [self.command(), "" if run is None else str(run)]))
 
     def _repr_html_(self) -> str:
         rows = [dict(row) for row in self.widget.runs.get("rows", [])]
-        parts = [f"<p>The same run from the command line:</p><pre>{html.escape(self._command())}</pre>"]
+        parts = [f"<p>The same run from the command line:</p><pre>{html.escape(self.command())}</pre>"]
         if rows:
             parts.append(html_table(rows, texts=list(rows[0]), caption="Runs of this registry"))
         parts.append("<p class='note'>Run this cell to set up a run; the widget needs a kernel.</p>")

@@ -64,12 +64,12 @@ def make(registry, tmp_path):
 
     yield wizard
     for one in made:
-        one._close()
+        one.close()
 
 
 def ended(wizard):
     run = wizard.wait(300)
-    wizard._close()
+    wizard.close()
     return run
 
 
@@ -182,7 +182,7 @@ def test_an_empty_registry_offers_a_starter_pack_that_is_created_on_request(tmp_
         # 26 rows of its own × 1 judge × 3 samples of the profile × 1 criterion
         wizard.set({"judges": JUDGE["judges"]}, scoring_mode="judge", max_samples="")
         assert wizard.plan().calls == 78
-        wizard._close()
+        wizard.close()
     assert make().state["choices"]["starter"] == "", "a registry with packs offers none"
 
 
@@ -197,7 +197,7 @@ def test_a_starter_pack_that_cannot_be_written_says_why(tmp_path, monkeypatch):
         assert "it is read-only here; use another one" in wizard.state["alert"]
         assert wizard.state["choices"]["starter"]
         assert wizard.state["form"]["pack"] == ""
-        wizard._close()
+        wizard.close()
 
 
 def test_calls_are_items_times_judges_times_samples_times_criteria():
@@ -224,7 +224,7 @@ def test_before_the_first_run_it_says_what_is_not_known(make):
 
 def test_after_a_run_items_and_criteria_are_those_that_it_had(make):
     first = make(scoring_mode="judge", scoring_config=JUDGE)
-    first._start()
+    first.start()
     assert ended(first).status == "succeeded"
     # the receipt of tone: 24 judgments of 8 answers, one judge, 3 samples: 1 criterion; plain was scored by nobody
     assert first.plan().lines()[:2] == [
@@ -238,7 +238,7 @@ def test_after_a_run_items_and_criteria_are_those_that_it_had(make):
 
 def test_money_is_said_where_a_price_is_known(make):
     wizard = make(scoring_mode="judge", scoring_config=JUDGE)
-    wizard._start()
+    wizard.start()
     ended(wizard)
     # US$ 0.60 a million reply tokens, 0.15 a million prompt tokens: 24 replies of at most 512 tokens
     wizard.set({"judges": [{"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}]})
@@ -296,7 +296,7 @@ def test_the_rubrics_of_own_tasks_are_those_of_their_metrics():
 
 def test_a_run_is_started_followed_and_shown(make):
     wizard = make(scoring_mode="jury", scoring_config=JURY)
-    run = wizard._start()
+    run = wizard.start()
     assert run.status in ("running", "succeeded")
     run = ended(wizard)
     assert (run.status, run.scoring_config) == ("succeeded", ScoringConfig.of(JURY).to_dict())
@@ -346,10 +346,10 @@ def test_start_pressed_again_before_the_run_was_looked_at_is_one_run(make, tmp_p
 
 def test_a_run_is_of_the_form_that_was_on_screen(make):
     wizard, began, release = make(), threading.Event(), threading.Event()
-    wizard._follow = lambda _: (began.set(), release.wait(300))
+    wizard.follow = lambda _: (began.set(), release.wait(300))
     wizard.receive({"do": "watch", "id": "slow"})  # it takes long
     assert began.wait(300)
-    del wizard._follow
+    del wizard.follow
     wizard.receive({"do": "start"})
     typed(wizard, model="model_name=other,fail=1")  # for the next one
     release.set()
@@ -360,7 +360,7 @@ def test_a_run_is_of_the_form_that_was_on_screen(make):
 def test_stop_pressed_twice_is_no_fault(make, tmp_path):
     wizard = make(model=f"model_name=slow,slow_unless={tmp_path / 'go'}")
     said = []
-    wizard._start()
+    wizard.start()
     wait_for(lambda: wizard.state["progress"].get("status") == "running")
     wizard.widget.observe(lambda change: said.append(change["new"]), "alert")
     wizard.receive({"do": "stop"})
@@ -381,10 +381,10 @@ def test_who_is_followed_no_more_tells_nothing(make, monkeypatch):
     monkeypatch.setattr("evalkit.notebook.runs.run_wizard.Follower", Kept)
     wizard = make()
     first, second = (left_running(wizard.runner, owner=Owner.here(), model=f"model_name={name}") for name in "ab")
-    wizard._follow(first.id)
+    wizard.follow(first.id)
     wait_for(lambda: wizard.state["progress"].get("id") == first.id)
     late = dict(wizard.state["progress"])
-    wizard._follow(second.id)
+    wizard.follow(second.id)
     wait_for(lambda: wizard.state["progress"].get("id") == second.id)
     callbacks[0]["on_change"](late)  # it was looking when it was told to stop
     callbacks[0]["on_end"](first)
@@ -396,7 +396,7 @@ def test_who_is_followed_no_more_tells_nothing(make, monkeypatch):
 
 def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
     wizard = make()
-    command = wizard._command
+    command = wizard.command
     checking, done = threading.Event(), threading.Event()
 
     def slow_command():
@@ -407,7 +407,7 @@ def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
         return said
 
     follower = threading.Thread(target=wizard.set)
-    monkeypatch.setattr(wizard, "_command", slow_command)
+    monkeypatch.setattr(wizard, "command", slow_command)
     follower.start()
     assert checking.wait(300)
     typed(wizard, model="model_name=typed")
@@ -430,34 +430,34 @@ def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path, monk
 
 def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry):
     wizard = make(model="", scoring_mode="jury", scoring_config=JUDGE)
-    assert wizard._errors["model"] == "this is missing"
-    assert "takes two judges" in wizard._errors["scoring_mode"]
+    assert wizard.errors["model"] == "this is missing"
+    assert "takes two judges" in wizard.errors["scoring_mode"]
     wizard.set(pack="nope@1")
-    assert wizard._errors["pack"].startswith("pack 'nope' not found")
+    assert wizard.errors["pack"].startswith("pack 'nope' not found")
     wizard.set(pack="")
-    assert wizard._errors["pack"] == "this is missing"
+    assert wizard.errors["pack"] == "this is missing"
     assert "pack" not in wizard.state["check"]["errors"], "on wizard it is being chosen"
     wizard.set(pack="support")
-    assert "pack" not in wizard._errors
+    assert "pack" not in wizard.errors
     with pytest.raises(ConfigError, match="model: this is missing"):
-        wizard._start()
+        wizard.start()
     wizard.set(model="m")
     with pytest.raises(ConfigError, match=r"scoring_mode: .*takes two judges"):
-        wizard._start()
+        wizard.start()
     wizard.set({"judges": [{**one, "judge_template_id": "gone@v1"} for one in JURY["judges"]]})
     with pytest.raises(ConfigError, match=r"template 'gone@v1' not found"):
         wizard.plan()
     # the process that would carry it out says so too
     with pytest.raises(ConfigError, match=r"template 'gone@v1' not found"):
-        wizard._start()
+        wizard.start()
     wizard.set(model="a.py", backend="custom")
-    assert "cannot be read" in wizard._errors["model"]
+    assert "cannot be read" in wizard.errors["model"]
     assert len(registry.runs()) == 0
 
 
 def test_a_run_that_fails_is_told_with_the_end_of_its_log(make):
     wizard = make(model="model_name=bad,fail=3")
-    wizard._start()
+    wizard.start()
     run = ended(wizard)
     assert run.status == "failed"
     assert "the model is not there" in wizard.state["run"]["error"]
@@ -468,19 +468,19 @@ def test_a_run_that_fails_is_told_with_the_end_of_its_log(make):
 def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_path):
     going = tmp_path / "go"
     first = make(model=f"model_name=slow,slow_unless={going}", scoring_mode="jury", scoring_config=JURY)
-    run = first._start()
+    run = first.start()
     second = make(pack="", model="")  # as after a restart of the kernel: nothing but the registry
     assert second.form.pack == ""
     third = ek.notebook.RunWizard(runner=first.runner)
     assert third.form == first.form  # filled in as the newest run was
     third.wait_idle(300)
-    assert third._followed.run_id == run.id
-    third._stop()
+    assert third.followed.run_id == run.id
+    third.stop()
     assert third.wait(300).status == "cancelled"
-    third._close()
+    third.close()
     assert first.wait(300).status == "cancelled"
     with pytest.raises(ek.errors.RegistryError, match="already cancelled"):
-        third._stop()
+        third.stop()
     with pytest.raises(InputError, match="no run is selected"):
         make(pack="").wait(1)
 
@@ -493,7 +493,7 @@ from run_setup import runner_of
 import evalkit as ek
 wizard = ek.notebook.RunWizard(runner=runner_of(ek.runs.Registry.open({url!r}), Path({folder!r})), pack="support@1",
                       model="model_name=slow,slow_unless={go}")
-print(wizard._start().id, flush=True)
+print(wizard.start().id, flush=True)
 time.sleep(60)
 """
 
@@ -520,7 +520,7 @@ def test_a_secret_of_the_registry_is_on_no_command_line_and_in_no_view(make, mon
     database = wizard.runner.registry.database
     monkeypatch.setattr(type(database), "url", "postgresql+psycopg://me:hidden@db/evalkit")
     monkeypatch.setattr(database, "shown", "postgresql+psycopg://me:***@db/evalkit")
-    assert "--registry" not in wizard._command()
+    assert "--registry" not in wizard.command()
     assert "hidden" not in repr(wizard) + wizard._repr_html_()
 
 
@@ -729,7 +729,7 @@ def test_without_a_kernel_it_is_said_why_there_are_no_samples_or_no_scores(regis
 def test_texts_of_others_are_escaped_in_the_plain_page(make):
     wizard = make(model="model_name=<script>alert(1)</script>,fail=1")
     assert "<script>" not in wizard._repr_html_()
-    wizard._start()
+    wizard.start()
     ended(wizard)
     assert "<script>" not in wizard._repr_html_()
 
