@@ -70,7 +70,7 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
     expect(card.get_by_label("Role of house_rules")).to_have_value("input: context")
     card.get_by_label("Judges").fill("fake:strict")
     card.get_by_label("Judges").press("Enter")
-    card.get_by_text("288 judgments").wait_for()
+    card.get_by_text("96 items, 288 judgments", exact=False).filter(visible=True).wait_for()
     step("card")
     card.get_by_role("button", name="Open the tuner").click()
 
