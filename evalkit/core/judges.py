@@ -106,8 +106,8 @@ class Judge:
         Replies per item, criterion and order, in place of `samples=` of the call; None: as many as the call names. If
         it names none, that is 3, and 1 of decision models, which draw nothing. Not in the reply key.
     images
-        Whether the model is shown images of items (``openai``, ``anthropic``, ``decisions``); None: at the provider's
-        own host, models that evalkit knows to take them are. Not in the reply key.
+        Whether the model is shown images of items (``openai``, ``anthropic``, ``decisions``, ``systemone``); None: at
+        the provider's own host, models that evalkit knows to take them are. Not in the reply key.
     ask
         For the provider ``function``: the Python function, or its import path ``module:function`` (see
         `Judge.function`). For a judge of `Judge.client`: the client.

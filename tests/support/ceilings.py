@@ -206,6 +206,8 @@ RAISED = (
     Raise("evaluation", 14, "what P(pass) shows against people, as one sentence for report and tuner"),
     Raise("notebook", 14, "what P(pass) shows against people, in the tuner"),
     Raise("tables", 4, "a file of another step's table is named as what it is"),
+    Raise("engine", 2, "amounts of a function judge are checked before they are counted"),
+    Raise("notebook", 5, "sessions of earlier checkouts open without what they lack"),
 )
 
 

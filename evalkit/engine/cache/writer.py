@@ -76,6 +76,17 @@ class Row(NamedTuple):
     value: bytes
 
 
+def check_fields(reply: Reply) -> None:
+    """Raise InputError for a field of a reply that has a value which could not be read again."""
+    for name, expected in _EXPECTED.items():
+        value = getattr(reply, name)
+        if value is not None and not _FITS[expected](value):
+            raise InputError(
+                f"{name} of a reply of {reply.model or 'a judge'} is {type(value).__name__} {str(value)[:40]!r}; "
+                f"expected {expected} or None; nothing was stored"
+            )
+
+
 def row_of(parts: KeyParts, reply: Reply, promoted_from: bytes | None = None) -> Row:
     """The row of one reply.
 
@@ -92,13 +103,7 @@ def row_of(parts: KeyParts, reply: Reply, promoted_from: bytes | None = None) ->
     digest, order, sample, values = parts.input_hash, parts.order, parts.sample, reply.as_dict()
     if not _SHA256.fullmatch(digest):
         raise InputError(f"input_hash {digest!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
-    for name, value in values.items():
-        expected = _EXPECTED.get(name)
-        if expected is not None and value is not None and not _FITS[expected](value):
-            raise InputError(
-                f"{name} of a reply of {reply.model or 'a judge'} is {type(value).__name__} {str(value)[:40]!r}; "
-                f"expected {expected} or None; nothing was stored"
-            )
+    check_fields(reply)
     created = values["created"] = reply.created or time.time()
     call = parts.shared_json()
     key_of, content_key_of = key_makers(call)

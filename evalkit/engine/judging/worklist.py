@@ -36,7 +36,7 @@ from evalkit.tables.messages import CONVERSATIONS, conversation_value, holds_cha
 
 _LONG, _SHOWN = 1_000_000, 60
 _LACKS = "missing input"
-_SHOW_IMAGES = "pass images=True to a judge of openai, anthropic or decisions whose model takes them"
+_SHOW_IMAGES = "pass images=True to a judge of openai, anthropic, decisions or systemone whose model takes them"
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class DecisionsClient(OpenAIClient):
         problem = problem_of(answer, request.judge, {"messages": [], **body}, key_of(request.judge))
         error = ErrorText.of(json_of(answer.content))
         if problem.kind == "client_error" and error.param == "questions" and len(body["questions"]) > 1:
-            problem.kind = "forbidden"  # as likely for the next prompt, which has as many
+            problem.kind = "forbidden"  # as likely for the next prompt: most have as many
             problem.detail += f"; it has {len(body['questions'])} questions: pass a lower number as criteria_per_call="
         is_own = error.param == _CONTENTS[request.judge.provider] and "unknown_parameter" not in error.codes
         if error.param in _CONTENTS.values() and not is_own:

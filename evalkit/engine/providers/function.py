@@ -13,6 +13,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.strict_json import plain_number
 from evalkit.core.threads import in_daemon_thread
+from evalkit.engine.cache.writer import check_fields
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import Client, ProblemKind, ProviderError
@@ -81,6 +82,7 @@ class FunctionClient(Client):
                 f"{type(value).__name__}{hint}"
             )
         value, now = replace(value, **{name: plain_number(getattr(value, name)) for name in _NUMBERS}), time.time()
+        check_fields(value)
         cost = value.cost_usd
         if cost is None:
             cost = cost_of(price_of(self._judge), value.prompt_tokens, value.completion_tokens)

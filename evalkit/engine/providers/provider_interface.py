@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.request import Request
-
-if TYPE_CHECKING:
-    pass
 
 ProblemKind = Literal[
     "timeout", "connection", "rate_limited", "server_error", "malformed", "refused_parameter", "auth", "quota",

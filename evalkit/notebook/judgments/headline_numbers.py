@@ -192,7 +192,8 @@ def pass_prob_lines(evaluation: Evaluation | None, labels: pd.DataFrame, criteri
         return []
     votes = evaluation.votes[(evaluation.votes["criterion"] == criterion).to_numpy()]
     dev, _ = _counted(evaluation, labels, criterion)
-    if not dev["item_id"].isin(votes["item_id"]).any():
+    dev = dev.loc[dev["item_id"].isin(votes["item_id"])]
+    if dev.empty:
         return []
     return [f"P(pass) of {row['judge']}: {row['sentence']}." for row in pass_prob_rows(votes, dev, evaluation.clusters)]
 

@@ -63,7 +63,9 @@ class Labels:
         self._history, self._cache = history, setup.cache
         is_same_cell = history.state.get("initial_annotator", "me") == annotator  # else the cell names another person
         self.annotator: str = history.state.get("annotator", annotator) if is_same_cell else annotator
-        self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
+        looks = history.state.get("looks", {})
+        whole = {about: look for about, look in looks.items() if {"figures", "n_labels", "at"} <= {*look}}
+        self.looks: dict[str, dict[str, Any]] = {about: look for about, look in whole.items() if "items" not in look}
         self._shown: dict[str, object] = history.state.get("shown", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items, quiet=True)
         texts = text_hashes(rubric, items, setup.spec.inputs)

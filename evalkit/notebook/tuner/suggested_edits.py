@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -13,9 +13,10 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from evalkit.core.formatting import figure, money
-from evalkit.core.judges import JudgeLike
+from evalkit.core.judges import Judge, JudgeLike
 from evalkit.engine import Plan
 from evalkit.errors import EvalkitError, InputError, JudgeError, counted
+from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edit_effects import effects_of_look, measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.suggesting import highest_prices, suggest_edits
@@ -123,15 +124,21 @@ class Suggestions:
 
     def plan(self, criterion: str) -> None:
         """Plan each edit that is not tried, and what asking for others costs; makes no calls."""
-        edits, evaluation, left_usd, pool = self.edits, self._runs.evaluation, self._drafts.left_usd, self._drafts.pool
+        edits, evaluation, left_usd, pool = (
+            self.edits,
+            self._runs.evaluation,
+            self._drafts.left_usd,
+            tuple(self._drafts.pool),
+        )
         about = evaluation, criterion, self._labels.log.n_edits
-        prices = self._memo.once("prices", (*about, *pool), lambda: self._highest_prices(criterion))
+        prices = self._memo.once("prices", (*about, *pool), lambda: self._highest_prices(evaluation, pool, criterion))
         self.prices = {name: _asking(usd, left_usd) for name, usd in prices.items()}
         plans = self._memo.once("tries", (edits, evaluation), lambda: self._plans(edits))
         self.tries = {key: run_price(plan, left_usd) or "no requests, nothing to pay" for key, plan in plans.items()}
 
-    def _highest_prices(self, criterion: str) -> dict[str, float | None]:
-        evaluation, pool = self._runs.evaluation, tuple(self._drafts.pool)
+    def _highest_prices(
+        self, evaluation: Evaluation | None, pool: Sequence[Judge], criterion: str
+    ) -> dict[str, float | None]:
         if evaluation is None:
             return {}
         with suppress(EvalkitError):  # for example without labels

@@ -391,15 +391,16 @@ class TunerController:
 
     def _choose_versions(self, message: Mapping[str, Any]) -> None:
         """Show the chosen versions; a choice that is still waiting to be shown counts with a later one."""
-        self._chosen_versions.update((name, message[name]) for name in ("current", "against") if name in message)
+        runs, chosen = self.session.runs, self._chosen_versions
+        waiting = {"current": runs.current, "against": runs.against} | chosen
+        if "against" not in message and message["current"] == waiting["against"]:
+            chosen["against"] = waiting["current"]  # no version is compared with itself
+        chosen.update((name, message[name]) for name in waiting if name in message)
         self._jobs.do("versions", self._show_versions)
 
     def _show_versions(self) -> None:
-        runs = self.session.runs
-        last = runs.current
-        current = self._chosen_versions.pop("current", last)
-        against = self._chosen_versions.pop("against", last if current == runs.against else runs.against)
-        runs.show(current, against)
+        runs, chosen = self.session.runs, self._chosen_versions
+        runs.show(chosen.pop("current", runs.current), chosen.pop("against", runs.against))
         self._draw_versions()
 
     def _draw_versions(self) -> None:

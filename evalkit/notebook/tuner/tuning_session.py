@@ -450,7 +450,8 @@ class RepeatedSamples:
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
-        self.sizes: dict[str, dict[str, int]] = history.state.get("floor_sizes", {})
+        sizes = history.state.get("floor_sizes", {})
+        self.sizes: dict[str, dict[str, int]] = {key: of for key, of in sizes.items() if isinstance(of, dict)}
         self.prices: dict[tuple[str, str, str], tuple[str, float, str]] = {}
         self._tables: dict[str, pd.DataFrame | None] = {}
         history.parts.append(lambda: {"floor_sizes": self.sizes})

@@ -45,7 +45,7 @@ class Owner:
     @classmethod
     def of(cls, text: str) -> Owner:
         """The owner with this `text`."""
-        host, boot, pid, started = text.split(" ")
+        host, boot, pid, started, *_ = text.split(" ")
         return cls(host, "" if boot == "-" else boot, int(pid), "" if started == "-" else started)
 
     @property

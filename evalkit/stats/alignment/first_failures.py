@@ -117,8 +117,8 @@ def _taken(judged: Any, labels: LabelsLike, criterion: str, clusters: ClustersLi
         judged = with_index(judged)
         judged = judged.loc[judged["criterion"] == criterion] if "criterion" in judged else judged
         scale = None if {"level", "scale"} <= {*judged.columns} else open_scale("nominal")
-        judged = vote(judged, scale=scale) if "sample" in judged else judged
         judged = judged if "criterion" in judged else judged.assign(criterion=criterion)
+        judged = vote(judged, scale=scale) if "sample" in judged else judged
         tables = taken(judged, labels, "first_failure", clusters, scale=scale)
     else:
         tables = taken(judged, labels, "first_failure", clusters)

@@ -490,3 +490,10 @@ def test_the_obvious_function_around_a_client_is_a_judge(tmp_path: Path, kind: s
     messages = [list(ek.build_prompt("correctness", item).messages) for item in items]
     kept = [[one for one in each if kind != "Anthropic" or one["role"] == "user"] for each in messages]
     assert sent == sorted(str([dict(one) for one in each]) for each in kept)
+
+
+@pytest.mark.parametrize("cost", ["0.01", float("nan"), -1.0])
+def test_a_price_that_is_none_is_named_and_nothing_is_stored(cost: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cost_usd of a reply .* expected a finite number ≥ 0 or None; nothing"):
+        judged(judge_of(lambda prompt: Reply(GOOD, cost_usd=cost)), tmp_path)
+    assert ReplyStore.open(tmp_path).stats()["n_replies"] == 0

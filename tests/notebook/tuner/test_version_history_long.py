@@ -164,9 +164,10 @@ def test_each_list_of_versions_is_a_choice_that_a_later_one_keeps(tmp_path, wait
     assert chosen({"current": first}, {"against": third}) == (first, third)
     assert chosen({"against": ""}, {"current": second}) == (second, "")
     assert chosen({"against": first}, {"current": third}) == (third, first)
+    assert chosen({"against": second}, {"current": second}) == (second, third)
     # a version is not compared with itself: the one shown before takes its place
-    assert chosen({"current": first}) == (first, third)
-    assert chosen({"against": first}) == (first, "")
+    assert chosen({"current": third}) == (third, second)
+    assert chosen({"against": third}) == (third, "")
 
 
 def test_without_labels_the_pass_rate_is_the_large_figure(tmp_path):
