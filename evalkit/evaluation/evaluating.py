@@ -184,7 +184,8 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     logged = Counter[tuple[str, str]]()
     for evaluation, created, summary, _ in store.evaluations():
         shared = orjson.loads(summary)
-        head = {"evaluation": shared.pop("what", evaluation[:_SHORT]), "time": created} | shared
+        of_criteria = dict.fromkeys(("paid_usd", "cost_usd"))  # unknown where a log has only their sum
+        head = {"evaluation": shared.pop("what", evaluation[:_SHORT]), "time": created} | shared | of_criteria
         criteria_rows = [head | figures for figures in shared["criteria"]]
         logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(
             row["paid_usd"] or 0 for row in criteria_rows

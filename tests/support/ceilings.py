@@ -208,6 +208,8 @@ RAISED = (
     Raise("tables", 4, "a file of another step's table is named as what it is"),
     Raise("engine", 2, "amounts of a function judge are checked before they are counted"),
     Raise("notebook", 5, "sessions of earlier checkouts open without what they lack"),
+    Raise("engine", 3, "a budget that a decision judge's price of text cannot hold to names the way out"),
+    Raise("evaluation", 1, "a sum of all criteria in an earlier log is not counted once for each"),
 )
 
 

@@ -136,9 +136,10 @@ class Budget:
                     f"{judge.params[name]!r}"
                 )
         if judge.max_tokens is None and price[1]:
-            raise ConfigError(
-                f"judge '{judge.name}' has max_tokens=None, so budget_usd cannot be enforced; set max_tokens"
-            )
+            advice = "set max_tokens"
+            if judge.decides:
+                advice = f"it writes no text: pass price=({price[0]:g}, 0)"
+            raise ConfigError(f"judge '{judge.name}' has max_tokens=None, so budget_usd cannot be enforced; {advice}")
 
     @property
     def is_used_up(self) -> bool:

@@ -381,6 +381,8 @@ def test_prices_are_those_of_decisions_and_chats_keep_theirs():
 
 def test_a_budget_needs_no_limit_of_length(tmp_path: Path, at: At):
     Budget(Options(budget_usd=1.0)).check(ek.Judge("decisions", "gpt-6-luna"))
+    with pytest.raises(ek.errors.ConfigError, match=r"pass price=\(1, 0\)"):
+        Budget(Options(budget_usd=1.0)).check(ek.Judge("decisions", "gpt-6-luna", price=(1, 5)))
     with decider() as (server, model):
         judged(tmp_path, at(server), items_with(WARM, "x"), budget_usd=0.0, on_miss="row")
         assert model.asked == []
