@@ -184,8 +184,10 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     logged = Counter[tuple[str, str]]()
     for evaluation, created, summary, _ in store.evaluations():
         shared = orjson.loads(summary)
-        of_criteria = dict.fromkeys(("paid_usd", "cost_usd"))  # unknown where a log has only their sum
-        head = {"evaluation": shared.pop("what", evaluation[:_SHORT]), "time": created} | shared | of_criteria
+        job = shared.pop("what", None)
+        # a job pays for its one row; of an evaluation, what each criterion cost is unknown where a log has only the sum
+        unknown = {} if job else dict.fromkeys(("paid_usd", "cost_usd"))
+        head = {"evaluation": job or evaluation[:_SHORT], "time": created} | shared | unknown
         criteria_rows = [head | figures for figures in shared["criteria"]]
         logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(
             row["paid_usd"] or 0 for row in criteria_rows
