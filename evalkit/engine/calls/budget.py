@@ -16,6 +16,7 @@ from evalkit.engine.providers.prices import most_image_tokens, price_of
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request, shares_bill
 from evalkit.errors import ConfigError
 from evalkit.rubrics.decision_questions import questions_of
+from evalkit.rubrics.parsing.decision_answers import n_answers
 
 FEWEST = 20
 """Earlier replies of a judge that are enough to learn from."""
@@ -50,14 +51,20 @@ def image_tokens(request: Request) -> int:
     return sum(most_image_tokens(request.judge, image) for image in request.prompt.images)
 
 
+def _n_questions(request: Request) -> int:
+    """How many questions a decision model is billed for; 0 for other judges."""
+    return max(1, len(request.prompt.together)) if request.judge.decides else 0
+
+
 def expected_price(
     requests: Sequence[Request], store: ReplyStore, price: tuple[float, float], *, one_bill: bool | None = None
 ) -> tuple[Callable[[Request], float], int]:
     """What requests to one judge are expected to cost, from its own earlier replies on any version of the rubric.
 
-    From 20 replies on, their mean length counts; and if some of them answered `requests` (which are to be sent, or were
-    sent for the same items), how many times their tokens were that. Without, a token is four bytes of the prompt, and a
-    reply has 120 tokens per criterion. Tokens have the price of now: what a service's cache took off is not expected.
+    From 20 replies on (of decision models: to as many questions), their mean length counts; and if some of them
+    answered `requests` (which are to be sent, or were sent for the same items), how many times their tokens were that.
+    Without, a token is four bytes of the prompt, and a reply has 120 tokens per criterion. Tokens have the price of
+    now: what a service's cache took off is not expected.
     `one_bill`: whether the samples of a request are billed for the prompt once; by default, what the service showed.
 
     Returns
@@ -68,7 +75,14 @@ def expected_price(
     judge = requests[0].judge
     is_shared = shares_bill(judge, store.facts(judge.service, judge.model))
     earlier = store.earlier_replies(requests[0].parts) if any(price) else []
-    replies = earlier if len(earlier) >= FEWEST else []
+    on_same = {(request.parts.input_hash, _n_questions(request)): request for request in requests}
+    sizes, is_decision = {size for _, size in on_same}, judge.decides
+    sized = [
+        ((call, (input_hash, n_answers(reply.text) if is_decision else 0)), reply)
+        for (call, input_hash), reply in earlier
+    ]
+    alike = [(cell, reply) for cell, reply in sized if cell[1][1] in sizes]
+    replies = alike if len(alike) >= FEWEST else []
     lengths = [reply.completion_tokens for _, reply in replies if reply.completion_tokens is not None]
     mean = sum(lengths) / len(lengths) if lengths else 0.0
 
@@ -79,7 +93,7 @@ def expected_price(
         prompts_usd = (texts_usd + images_usd) * (1 if one_bill else n)
         return prompts_usd + n * min(length, judge.max_tokens or math.inf) * price[1] / 1e6
 
-    on_same, costs = {request.parts.input_hash: request for request in requests}, dict[tuple[int, str], list[float]]()
+    costs = dict[tuple[int, tuple[str, int]], list[float]]()
     for cell, reply in replies:
         if cell[1] not in on_same:
             continue

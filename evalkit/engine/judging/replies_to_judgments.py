@@ -132,7 +132,12 @@ class CodeReader:
         shares = getattr(self.parse, "shares", None)
         if shares is None:
             return None
-        return read_score(shares(text), reading or "expected", lambda code: self.verdict(code, flip), is_first=True)
+        return self.scored(shares(text), reading or "expected", flip=flip, is_first=True)
+
+    def scored(self, codes: Mapping[Code, float], reading: ScoreReading, *, flip: bool, is_first: bool) -> Decided:
+        """The verdict by the probabilities of codes, and its columns; of a pair the most probable answer counts."""
+        chosen: ScoreReading = "mode" if self._pairwise else reading
+        return read_score(codes, chosen, lambda code: self.verdict(code, flip), is_first=is_first)
 
     def _verdict(self, code: Any, flip: bool) -> Verdict:
         """Score, label and pass of a code; `flip` maps a swapped answer back."""
@@ -364,9 +369,8 @@ class Columns(VerdictColumns):
         distribution = read_distribution(reply, parsed, reader.parse, reader.scale)
         if distribution is None:
             return None
-        verdict, distributions[row] = read_score(
-            distribution.codes, reading, lambda code: reader.verdict(code, flip), is_first=distribution.is_first
-        )
+        is_first = distribution.is_first
+        verdict, distributions[row] = reader.scored(distribution.codes, reading, flip=flip, is_first=is_first)
         return verdict
 
     def _warn_without_logprobs(self, table: pd.DataFrame) -> None:

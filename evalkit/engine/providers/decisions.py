@@ -88,15 +88,19 @@ class DecisionsClient(OpenAIClient):
     ) -> list[Reply]:
         """The reply: the whole body of the answer, whatever its numbers are."""
         judge, parsed = request.judge, json_of(answer.content)
-        answers = parsed.get("answers") if isinstance(parsed, dict) else None
+        known = parsed if isinstance(parsed, dict) else {}
+        answers, usage, model = known.get("answers"), known.get("usage"), known.get("model")
+        tokens, cost = tokens_of(usage), stated_cost(usage, answer.headers)
         if not isinstance(answers, type(body["questions"])):
             form = "list" if isinstance(body["questions"], list) else "object"
             problem = unexpected_answer(answer, judge, key_of(judge), f"{form} of answers")
-            problem.detail += _other_form(judge) if isinstance(answers, (list, dict)) else ""
-            raise problem
-        tokens = tokens_of(parsed.get("usage"))
-        cost = stated_cost(parsed.get("usage"), answer.headers)
-        model = parsed.get("model")
+            is_other_form = isinstance(answers, (list, dict))
+            if is_other_form:
+                problem.kind = "forbidden"  # as likely for the next prompt
+                problem.detail += _other_form(judge)
+            is_billed = tokens.prompt is not None and problem.kind == "malformed"  # kept: it would be paid again
+            if not is_billed:
+                raise problem
         return [
             Reply(
                 text=answer.content.decode("utf-8", "replace"),

@@ -18,6 +18,7 @@ from evalkit.core.settings import WEIGHT, is_weight
 from evalkit.engine.judging.replies_to_judgments import COLUMNS, UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics.decision_questions import FORM
 from evalkit.rubrics.parsing import Form
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
@@ -496,6 +497,12 @@ def _verdicts(
 ) -> dict[str, Any]:
     """The columns of scores, labels, passes and errors; for texts also those of explanations and replies."""
     form = "label" if not rows.is_text else PromptBuilder.of(rubric).template.form if read is None else read
+    asked_as = [name for name in rubric.names if re.fullmatch(r"c\d+", name)]
+    if form == FORM and asked_as and len(rubric.names) > 1:
+        raise ConfigError(
+            f"answers to criteria named {listed(asked_as)} cannot be told from those to the questions of a request, "
+            "which evalkit names c1, c2 …; give the criteria other names, in the rubric and in the replies"
+        )
     pairwise, columns, values = rubric.mode == "pairwise", VerdictColumns(len(rows)), rows.given
     readers = {
         name: CodeReader(form, rubric.criterion(name).scale, name, pairwise, inputs=rubric.input_names)

@@ -138,6 +138,16 @@ class DecisionParser:
         return dict(matches[0])
 
 
+def n_answers(text: str | None) -> int:
+    """How many questions a response answers; 0 if it cannot be read."""
+    try:
+        body = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return 0
+    answers = body.get("answers") if isinstance(body, dict) else None
+    return len(answers) if isinstance(answers, (list, dict)) else 0
+
+
 def _label(row: Mapping[str, Any], kind: str, labels: Sequence[str]) -> Any:
     """The label that a row of probabilities is for; None if it is none of them."""
     if kind == "choice":

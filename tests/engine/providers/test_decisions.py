@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -150,10 +152,44 @@ def test_pairs_are_asked_in_both_orders_and_swapped_back(tmp_path: Path, at: At)
     choices = model.asked[0]["questions"][0]["choices"]
     assert [choice["value"] for choice in choices] == ["A", "B", "tie"]
     assert len(model.asked) == 2
-    by_order = table.set_index("order")["score"]
-    # A scores 1, B 0, a tie .5: .6 + .05; in the other order, the place of A holds B
-    assert by_order["AB"] == pytest.approx(0.65)
-    assert by_order["BA"] == pytest.approx(0.35)
+    by_order = table.set_index("order")
+    # the most probable answer counts; in the other order, the place of A holds B
+    assert by_order["label"].to_dict() == {"AB": "A", "BA": "B"}
+    assert by_order["score"].to_dict() == {"AB": 1.0, "BA": 0.0}
+
+
+def test_pairs_of_any_probabilities_are_won_lost_tied_or_ambiguous_at_every_door(tmp_path: Path):
+    draw, names = random.Random(7), ("A", "B", "tie")
+    cuts = [sorted(draw.choices(range(0, 101, 10), k=2)) for _ in range(60)]
+    shares = {f"x{n}": [low / 100, (high - low) / 100, 1 - high / 100] for n, (low, high) in enumerate(cuts)}
+    items = [
+        {"item_id": name, "question": name, "answer_a": "ours", "answer_b": "theirs", "system_a": "s", "system_b": "t"}
+        for name in shares
+    ]
+
+    def decide(prompt: ek.Prompt) -> str:
+        content = prompt.messages[-1].content
+        (name,) = re.findall(r"x\d+", content)
+        order = (0, 1, 2) if content.index("ours") < content.index("theirs") else (1, 0, 2)
+        rows = [{"value": names[to], "probability": shares[name][own]} for to, own in enumerate(order)]
+        return json.dumps({"type": "choice", "probabilities": rows})
+
+    judge = ek.Judge.function(decide, name="own", version="1", template="decision")
+    table = judged(tmp_path, judge, items, "preference")
+    votes, result = ek.vote(table), ek.evaluate(items, "preference", judge, cache=tmp_path, progress=False)
+    for name, (a, b, tie) in shares.items():
+        first, second = sorted((a, b, tie), reverse=True)[:2]
+        winner = names[[a, b, tie].index(first)] if first - second > 1e-9 else None
+        rows, vote = table[table["item_id"] == name], votes[votes["item_id"] == name].iloc[0]
+        assert rows["label"].isna().all() if winner is None else (rows["label"] == winner).all()
+        assert (rows["error"] == "ambiguous").all() if winner is None else rows["error"].isna().all()
+        known = {"A": 1.0, "B": 0.0, "tie": 0.5, None: math.nan}[winner]
+        assert vote["score"] == pytest.approx(known, nan_ok=True)
+    assert table["error"].nunique() == 1  # some are ambiguous
+    assert result.votes["score"].equals(votes["score"])
+    ranks = ek.stats.rank(votes, items).set_index("system")
+    won = (votes["score"] == 1).sum() + (votes["score"] == 0.5).sum() / 2
+    assert ranks["win_rate"]["s"] == pytest.approx(won / votes["score"].notna().sum())
 
 
 def test_one_request_for_all_criteria_costs_once_and_each_answer_is_its_own(tmp_path: Path, at: At):
@@ -334,6 +370,32 @@ def test_the_plan_of_a_decision_model_is_its_bill(tmp_path: Path, at: At):
             assert paid <= plan["usd_at_most"]
 
 
+def test_a_price_is_learnt_only_from_replies_to_as_many_questions(tmp_path: Path, at: At):
+    items = items_with(*("It comes today." for _ in range(50)))
+    with decider() as (server, model):
+
+        def bill(body: dict[str, Any]) -> dict[str, Any]:
+            step = model(body)
+            step["body"]["usage"]["input_tokens"] = 1000 * len(body["questions"]) ** 2
+            return step
+
+        server.faults = bill
+
+        def usd(size: Any, items: Any, cache: str) -> tuple[int, float]:
+            plan = ek.plan(items, RUBRIC, at(server), criteria_per_call=size, cache=tmp_path / cache).table.iloc[0]
+            return plan["n_past"], plan["usd"]
+
+        judged(tmp_path / "used", at(server), items[:30])
+        assert usd("all", items, "used") == usd("all", items, "new")
+        judged(tmp_path / "used", at(server), items[:30], criteria_per_call="all")
+        for size, tokens in ((1, 3 * 1000), ("all", 9 * 1000)):
+            n_past, learnt = usd(size, items, "used")
+            paid = judged(tmp_path / "used", at(server), items, criteria_per_call=size).iloc[-60:]
+            assert n_past >= 20
+            assert learnt == pytest.approx(20 * tokens * 1e-6, rel=0.05)  # questions differ in length
+            assert learnt == pytest.approx(paid.drop_duplicates("key")["cost_usd"].sum(), rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("rubric", "options", "error", "part"),
     [
@@ -454,6 +516,16 @@ def test_a_content_counts_as_cut_only_by_what_the_server_counted(
             table = judged(tmp_path, at(server), items_with("Items: " + row * 1500)[:1], scale_of(scale=FOUR))
     assert table["score"].tolist() == [1.0]
     assert ("remark" in table) == is_cut
+
+
+def test_an_answer_that_was_billed_and_has_no_answers_is_kept_and_asked_once(tmp_path: Path, at: At):
+    with decider() as (server, _):
+        server.faults = lambda _: {"body": {"model": "m", "usage": {"input_tokens": 1000}}}
+        for _ in range(2):
+            table = judged(tmp_path, at(server), items_with("x")[:1], scale_of(scale=FOUR), retries=5)
+            assert table["error"].tolist() == ["unreadable"]
+            assert "input_tokens" in table["explanation"][0]
+        assert len(server.seen) == 1
 
 
 def test_a_page_of_a_gateway_and_the_other_wire_are_named(tmp_path: Path, at: At):
@@ -580,6 +652,14 @@ def test_a_recorded_answer_reads_as_a_live_one():
     assert table["score"].tolist() == pytest.approx([0.8])
     assert table["pass_prob"].tolist() == pytest.approx([0.8])
     assert table["passed"].tolist() == [True]
+
+
+@pytest.mark.parametrize("names", [("helpful", "c1"), ("c2", "c1"), ("c1", "c2")])
+def test_recorded_answers_to_criteria_that_are_named_as_questions_are_refused(names: tuple[str, ...]):
+    rubric = ek.Rubric(id="two", inputs=["reply"], criteria=[{"name": name, "scale": FOUR} for name in names])
+    rows = [{"item_id": "x", "criterion": name, "reply": "{}"} for name in names]
+    with pytest.raises(ek.errors.ConfigError, match=r"named '?c[12].* other names"):
+        ek.import_judgments(rows, rubric, judge="decisions:m", text="reply", read="decision")
 
 
 def test_a_recorded_response_is_read_as_the_live_one_was(tmp_path: Path, at: At):

@@ -626,7 +626,7 @@ def test_scales_with_their_own_rules(tmp_path):
         assert math.isnan(row["score_mass"])
 
 
-def test_pairs_are_mapped_back_before_they_are_averaged(tmp_path):
+def test_of_pairs_the_most_probable_answer_counts_and_is_mapped_back(tmp_path):
     tokens: list[dict[Token, float]] = [{"A": 0.7, "B": 0.2, "tie": 0.1}]
     pair = ek.Rubric(
         id="p", mode="pairwise", inputs=["answer_a", "answer_b"], template="label@v1",
@@ -635,8 +635,7 @@ def test_pairs_are_mapped_back_before_they_are_averaged(tmp_path):
     with judge_server(always={"body": completion("A", content(tokens))}) as server:
         items = [{"item_id": "i", "answer_a": "x", "answer_b": "y"}]
         judgments = ek.judge(items, pair, judge_of(server.url), samples=1, cache=tmp_path)
-    # shown first wins with .7 and ties with .1: .75 for A, and 1 - .75 in the other order
-    assert judgments["score"].tolist() == pytest.approx([0.75, 0.25], abs=1e-3)
+    assert judgments["score"].tolist() == [1.0, 0.0]  # the one shown first wins
     assert judgments["label"].tolist() == ["A", "B"]
 
 
