@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 _DEEPEST = 6  # levels of a value that are looked at
 _MOST = 200  # mappings of it
+LOOKS_LIKE = "this looks like "
 _LOAD = "ek.load_items({}, form={!r})"
 _AROUND = "[log if 'messages' in log else {'messages': log}]"
 _OF_LANGCHAIN = (
@@ -56,9 +57,13 @@ _FORMS = (
           ("step_number", "model_output")),
     _Form("runs of LangSmith", _OF_LANGCHAIN.format("log['outputs']['messages']") + ", log being the root run",
           ("run_type", "inputs")),
-    _Form("observations of Langfuse", "next(row['input'] + [row['output']] for row in reversed(log) "
-          "if row['type'] == 'GENERATION')", ("traceId", "startTime"), ("GENERATION", "SPAN", "TOOL")),
-    _Form("Inspect", _LOAD.format(_AROUND, "inspect"), ("source", "role", "content")),
+    _Form("observations of Langfuse", "(lambda read, row: read(row['input']) + [read(row['output'])])(lambda cell: "
+          "json.loads(cell) if isinstance(cell, str) else cell, sorted((row for row in (log['observations'] if "
+          "'observations' in log else log) if row['type'] == 'GENERATION'), key=lambda row: row['startTime'])[-1]), "
+          "if its framework wrote lists of messages",
+          ("traceId", "startTime"), ("GENERATION", "SPAN", "TOOL")),
+    _Form("Inspect", _LOAD.format(f"log['samples'] if 'samples' in log else {_AROUND}", "inspect"),
+          ("source", "role", "content")),
     _Form("CrewAI", "[turn for task in log['tasks_output'] for turn in task['messages']]", ("tasks_output",)),
     _Form("AutoGen", "[{'role': 'tool', 'tool_call_id': part['call_id'], 'content': part['content']} if 'call_id' in "
           "part else {'role': turn['source'], 'tool_calls': turn['content']} if turn['type'] == 'ToolCallRequestEvent' "
@@ -94,7 +99,7 @@ def looks_like(value: Any) -> str:
     mappings = [*_mappings(value, 0)][:_MOST]
     for form in _FORMS:
         if any(_is_of(form, mapping) for mapping in mappings):
-            return f"this looks like {form.name}: use {form.line}"
+            return f"{LOOKS_LIKE}{form.name}: use {form.line}"
     return "rewrite it in OpenAI's form, as LangChain's convert_to_openai_messages does, or name a reader with form="
 
 

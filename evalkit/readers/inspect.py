@@ -28,8 +28,12 @@ def _open(path: str) -> list[Any] | None:
     except ImportError:
         raise MissingExtraError(f"reading a log of Inspect needs inspect_ai: {advise_extra('inspect')}") from None
     log = read_eval_log(path, resolve_attachments=True)
+    if not log.samples:
+        raise InputError(
+            f"this log of Inspect has no samples (its status is {log.status!r}); run it with log_samples on"
+        )
     model = {"system_id": log.eval.model}
-    return [sample.model_dump(mode="json", exclude_none=True) | model for sample in log.samples or ()]
+    return [sample.model_dump(mode="json", exclude_none=True) | model for sample in log.samples]
 
 
 def _item(row: Any) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def _form(path: Path) -> str:
     form = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes[-1] if suffixes else "")
     if form not in _FORMS:
         raise InputError(
-            f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, each optionally followed by .gz"
+            f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, each optionally followed by .gz; JSON "
+            "under another ending is read by passing json.load(open(path)), a log of Inspect by form='inspect'"
         )
     return form
 

@@ -257,6 +257,8 @@ class _Reader:
         contents = [name for name, value in lists.items() if any(isinstance(element, Mapping) for element in value)]
         if contents and not _ACTS & message.keys():
             raise InputError(f"got a message whose content stands in {contents[0]!r}")
+        if not message.get("tool_calls") and (calls := [name for name, value in further.items() if _holds_call(value)]):
+            raise InputError(f"got a message with a call in {calls[0]!r}: write its calls into tool_calls")
         kinds = {name: _kind_in(value) for name, value in further.items()}
         self._unknown.update(name for name, kind in kinds.items() if kind is None)
         return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
@@ -320,6 +322,13 @@ class _Reader:
             result["tool_call_id"] = number
             if "name" in result and result["name"] == self._names.get(number):
                 del result["name"]
+
+
+def _holds_call(value: Any) -> bool:
+    """Whether a call, which has a name and arguments, stands in a value."""
+    if isinstance(value, Mapping):
+        return value.keys() >= {"name", "arguments"} or any(map(_holds_call, value.values()))
+    return isinstance(value, list) and any(map(_holds_call, value))
 
 
 def _kind_in(value: Any) -> str | None:

@@ -175,3 +175,14 @@ def test_what_inspect_says_of_a_score_is_kept_and_not_shown() -> None:
         .content
     )
     assert "It is A." not in text
+
+
+def test_a_log_of_inspect_without_samples_is_refused(tmp_path: Path) -> None:
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, write_eval_log
+
+    spec = EvalSpec(
+        created="2026-01-01T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m", config=EvalConfig()
+    )
+    write_eval_log(EvalLog(eval=spec, status="error"), path := str(tmp_path / "log.json"))
+    with pytest.raises(InputError, match=r"has no samples .its status is 'error'"):
+        ek.load_items(path, form="inspect")

@@ -41,7 +41,8 @@ def line_for(value: Any) -> tuple[str, str]:
 
 def followed(line: str, log: Any) -> Any:
     """The messages that the line makes, as Python reads it."""
-    made = eval(line.removesuffix(", log being the root run"), {"ek": ek, "json": json, "log": log})
+    code = re.sub(", (log being the root run|if its framework wrote lists of messages)$", "", line)
+    made = eval(code, {"ek": ek, "json": json, "log": log})
     return made["messages"][0] if isinstance(made, pd.DataFrame) else made
 
 
@@ -93,3 +94,16 @@ def test_events_of_openhands_are_refused_with_the_file_to_read_instead() -> None
     looks_like, line = line_for(events)
     assert looks_like == "events of OpenHands"
     assert "folder llm_completions, which log_completions=true writes" in line
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([{"type": "user", "uuid": "1", "sessionId": "s", "message": {}}], "a session of Claude Code: use ek.load"),
+        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], "{'task': '…', 'messages': log}"),
+        ([{"role": "user", "text": "Hi"}], "as in inputs={'task': 'your_column'}"),
+    ],
+)  # fmt: skip
+def test_rows_of_a_log_that_are_taken_for_items_are_told_by_their_form(rows: list[dict[str, Any]], line: str) -> None:
+    with pytest.raises(InputError, match=re.escape(line)):
+        ek.judge(ek.load_items(rows), "task_completion", "fake:strict", progress=False)

@@ -458,3 +458,25 @@ def test_a_cell_that_is_made_to_be_read_slowly_is_read_in_linear_time() -> None:
 
     for piece in ("\n", " ", "; ", "1. ", "1) ", "ab ", "a. \n", "1. a\n", "x y|", "- ", "\\n"):
         assert grows_linearly(check, 24_000), piece
+
+
+@pytest.mark.parametrize("fields", [{"text": "criteria"}, "healthbench"])
+def test_names_of_fields_are_refused_beside_a_mapping_of_texts(fields):
+    levels = {"criteria": "How sound is the plan?", "score1": "Not at all.", "score5": "Fully."}
+    with pytest.raises(InputError, match=r"is for a list of criteria.* a list of one"):
+        ek.explode_criteria([{"criteria": levels}], fields=fields)
+    alone = ek.explode_criteria([{"criteria": levels}], ignore=["score1", "score5"])
+    assert alone["requirement"].tolist() == ["How sound is the plan?"]
+
+
+@pytest.mark.parametrize("text", ["文采+4", "Names a time +2", "Gives both (dates) +0.5."])
+def test_points_at_the_end_of_a_text_are_refused(text):
+    with pytest.raises(InputError, match="may be its points"):
+        ek.explode_criteria([{"criteria": [text]}])
+
+
+@pytest.mark.parametrize(
+    "text", ["Says that the film is for ages 18+", "Names C++11", "Uses GPT-4", "Says it is UTC+2"]
+)
+def test_numbers_at_the_end_of_a_text_are_text(text):
+    assert ek.explode_criteria([{"criteria": [text]}])["requirement"].tolist() == [text]

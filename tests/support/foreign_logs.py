@@ -197,14 +197,15 @@ def mlflow(story: Story) -> Any:
 
 
 def langfuse(story: Story) -> Any:
-    """Observations of Langfuse."""
+    """An export of Langfuse: observations in no order of time, with values as texts of JSON."""
     messages = as_openai(story)
     rows = [
-        {"id": str(place), "traceId": "t", "type": "GENERATION", "startTime": f"{place}", "input": messages[:place],
-         "output": message, "costDetails": {"total": 0.1}}
+        {"id": str(place), "traceId": "t", "type": "GENERATION", "startTime": f"2026-11-20T10:00:00.{place:03}Z",
+         "input": json.dumps(messages[:place]), "output": json.dumps(message), "costDetails": {"total": 0.1}}
         for place, message in enumerate(messages) if message["role"] == "assistant"
     ]  # fmt: skip
-    return [{"id": "x", "traceId": "t", "type": "SPAN", "startTime": "0", "input": {}, "output": "done"}, *rows]
+    span = {"id": "x", "traceId": "t", "type": "SPAN", "startTime": "2026-11-20T10:00:00Z", "input": "{}"}
+    return {"trace": {"id": "t"}, "observations": [*reversed(rows), span]}
 
 
 def agentbench(story: Story) -> Any:

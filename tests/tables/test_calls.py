@@ -2,10 +2,11 @@
 
 import gzip
 import json
+import warnings
 
 import pytest
 
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.tables import check_calls
 
 A17 = {"name": "refund", "arguments": {"id": "A17"}}
@@ -90,3 +91,24 @@ def test_published_runs(published_data):
         run["made"] = [{"name": action["name"], "arguments": action["kwargs"]} for action in run["expected_actions"]]
     passed = check_calls(runs, "made", exact=True)["passed"].tolist()
     assert sum(one == (run["reward"] == 1) for one, run in zip(passed, runs, strict=True)) == 30
+
+
+CALL = {"name": "search", "arguments": "{}"}
+
+
+@pytest.mark.parametrize("where", [
+    {"additional_kwargs": {"tool_calls": [{"id": "1", "type": "function", "function": CALL}]}},
+    {"function_call": CALL},
+    {"raw": {"choices": [{"message": {"function_call": CALL}}]}},
+])  # fmt: skip
+def test_a_call_outside_of_tool_calls_is_refused_and_neither_made_nor_not_made(where):
+    messages = [{"role": "user", "content": "Find it."}, {"role": "assistant", "content": "", **where}]
+    for rules in ({"made": ["search"]}, {"forbidden": ["search"]}):
+        with pytest.raises(InputError, match=f"a call in '{next(iter(where))}': write its calls into tool_calls"):
+            check_calls([{"messages": messages}], **rules)
+    messages[1]["tool_calls"] = [{"id": "1", "type": "function", "function": CALL}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvalkitWarning)
+        assert check_calls([{"messages": messages}], ["search"])["passed"].tolist() == [True]
+    with pytest.warns(EvalkitWarning, match="not shown the fields"):
+        check_calls([{"messages": messages}], ["search"])

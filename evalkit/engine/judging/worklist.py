@@ -23,6 +23,7 @@ from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, reco
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.request import TOKENS_PER_CRITERION, ReadReply, Request
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, guess, listed
+from evalkit.readers.foreign_forms import LOOKS_LIKE, looks_like
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion, groups_of
 from evalkit.rubrics.inputs import IMAGE_INPUT, QUESTIONS, inputs_by_item, question_of, shown_columns, swapped
@@ -34,7 +35,7 @@ from evalkit.tables.lists_in_texts import hold_lists
 from evalkit.tables.message_files import marks_in, media_of_cell
 from evalkit.tables.messages import CONVERSATIONS, conversation_value, holds_chats
 
-_LONG, _SHOWN = 1_000_000, 60
+_LONG, _SHOWN, _LOOKED_AT = 1_000_000, 60, 100
 _LACKS = "missing input"
 _SHOW_IMAGES = "pass images=True to a judge of openai, anthropic, decisions or systemone whose model takes them"
 
@@ -401,6 +402,15 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
     if chats and {*missing} & {"question", "answer"}:
         advice = (f"{chats[0]!r} holds chats: ek.tables.split_messages(items, {chats[0]!r}) makes questions and "
                   "answers of them; ek.start(items) opens a card that does the same")  # fmt: skip
+    if {*missing} & {*CONVERSATIONS}:  # the rows may be those of another program's log
+        rows = [row.dropna().to_dict() for _, row in frame.head(_LOOKED_AT).iterrows()]
+        found = looks_like(rows)
+        if {"role", "content"} <= {*columns}:
+            found = (
+                f"{LOOKS_LIKE}the messages of one conversation: use ek.load_items([{{'task': '…', 'messages': log}}])"
+            )
+        if found.startswith(LOOKS_LIKE):
+            advice = f"{found}, log being the JSON of the file"
     fact = f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have"
     return f"{fact}: {listed(missing)}; {present}; {advice}"
 

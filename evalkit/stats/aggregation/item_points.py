@@ -12,6 +12,7 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.item_criteria import explode_criteria, refuse_other_scales
+from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.plain_tables import key_text, take_rows
 from evalkit.stats.result_tables import verdict_codes
@@ -133,10 +134,13 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     frame = as_frame(items)
     if in_index := sorted({"of_item", "item_id"} & {*frame.index.names} - {*frame.columns}):
         frame = frame.reset_index(in_index)
-    if "of_item" not in frame.columns:
+    if "of_item" not in frame.columns and OWN_CRITERIA in frame.columns:
         frame = explode_criteria(items)
     if lost := [name for name in _EXPLODED if name not in frame.columns]:
-        raise InputError(f"the rows of criteria have no column {listed(lost)}; explode_criteria makes them")
+        raise InputError(
+            f"the rows of criteria have no column {listed(lost)}; explode_criteria makes them of items with a list of "
+            "criteria; a table with a row per criterion needs `of_item`, the item's id, and `points`"
+        )
     # texts, lists and points as they came: `as_items` would read a million of them for nothing
     rows = frame[[*dict.fromkeys(frame.columns)]].reset_index(drop=True)
     rows["item_id"] = rows["item_id"].astype("str")

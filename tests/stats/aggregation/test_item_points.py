@@ -499,3 +499,9 @@ def test_pass_k_is_the_share_of_choices_of_k_runs_that_all_or_any_pass() -> None
     assert (short["pass^k"], short["n_prompts"], short["n_short"]) == pytest.approx((0.5, 2, 1))
     with pytest.raises(InputError, match="pass_at_k needs the column 'passed'"):
         pass_at_k(runs.drop(columns="passed"), 2)
+
+
+def test_a_table_with_a_row_per_criterion_is_told_which_columns_it_needs():
+    scores = pd.DataFrame({"item_id": ["c1", "c2"], "score": [1.0, 0.0]})
+    with pytest.raises(InputError, match=r"no column 'of_item', 'points'.* a row per criterion needs `of_item`"):
+        ek.points(scores, pd.DataFrame({"item_id": ["c1", "c2"], "task": ["t", "t"]}))
