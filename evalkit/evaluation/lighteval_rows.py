@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.engine.judging.replies_to_judgments import COLUMNS
 from evalkit.errors import RubricError, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.wide_table import explanations
@@ -28,6 +29,8 @@ _KEPT = [
     "explanation", "error", "source", "model", "prompt_tokens", "completion_tokens", "cost_usd", "weight", "key",
     "level", "scale",
 ]  # fmt: skip
+_FURTHER = ("fingerprint", *COLUMNS)
+"""Columns that only some judgments have."""
 _TAKEN = frozenset({
     "passed", "coverage", "agreement", "explanation", "error", "judgments", "disagreement",
     "raw", "stderr", "n", "pass_rate", "n_verdicts", "n_unscored", "n_empty", "alpha",
@@ -76,7 +79,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
     several = len(rubric.criteria) > 1  # the rubric's own score of one that is critical and failed is the worst
     values = "score_norm" if several else "score"
     parts = evaluation.scores.pivot(index="item_id", columns="criterion", values=values)
-    kept = [name for name in (*_KEPT, "fingerprint") if name in evaluation.judgments]
+    kept = [name for name in (*_KEPT, *_FURTHER) if name in evaluation.judgments]
     found: dict[str, dict[str, Any]] = {}
     for item in evaluation.items["item_id"]:
         mine, score = judgments[item], scores.loc[item]
@@ -173,7 +176,7 @@ def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str
     ]  # fmt: skip
     if not packed:
         return schemas.empty("judgments")
-    more = ["fingerprint"] if any("fingerprint" in one for one in packed) else []
+    more = [column for column in _FURTHER if any(column in one for one in packed)]
     return schemas.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT, *more]})
 
 

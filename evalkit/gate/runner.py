@@ -14,6 +14,7 @@ import pandas as pd
 
 from evalkit.core.formatting import Bill
 from evalkit.core.judge_settings import OF_CALLS
+from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import digest
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import Budget
@@ -29,7 +30,16 @@ from evalkit.gate.checks import CHECKS
 from evalkit.gate.config import CRITERIA, Expected, GateConfig, GateTest, load_gate, place_of
 from evalkit.gate.criteria_of_traces import criteria_of, figures_of, judged_on, measure_points
 from evalkit.gate.judge_drift import measure_drift
-from evalkit.gate.judgment import Judgment, difference, input_hashes, judgments_of, verdict_key, verdict_parts
+from evalkit.gate.judgment import (
+    Judgment,
+    difference,
+    input_hashes,
+    judgments_of,
+    readings_of,
+    rules_hash,
+    verdict_key,
+    verdict_parts,
+)
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.results_and_exit_code import (
@@ -234,7 +244,7 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         where = f"{name}, line {task.trace.line}"
         spec = task.resolved.spec
         recorded = read_recorded(raw, where, rubric, spec.rules, name=task.name, redact=options.redact)
-        n_samples = sum(spec.counts)
+        n_samples = _n_samples(task.resolved, recorded)
         task.jury = recorded.judge if isinstance(recorded.judge, tuple) else ()
         if options.refresh not in (False, "unscored"):
             continue
@@ -253,6 +263,16 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
     for group in _groups(task for task in tasks if task.judgment is not None and task.judgment.verdict_key):
         _reject_other_keys(_with_siblings(group, tasks), options)
     _repeat_failed_calls([task for task in tasks if task.judgment is not None and task.resolved.has_judge], options)
+
+
+def _n_samples(resolved: Resolved, recorded: Judgment) -> int:
+    """How many samples a judgment needs; where neither judge nor number is named, one of each decision model."""
+    named = recorded.judge if isinstance(recorded.judge, tuple) else (recorded.judge or "",)
+    known = [PROVIDERS.get(name.partition(":")[0]) for name in named]
+    is_open = not resolved.has_judge and resolved.sources.get("samples") == "default"
+    if is_open and all(provider is not None and provider.decides for provider in known):
+        return len(named)
+    return sum(resolved.spec.counts)
 
 
 def _repeat_failed_calls(tasks: Collection[_Task], options: GateOptions) -> None:
@@ -277,7 +297,11 @@ def _reject_other_keys(group: list[_Task], options: GateOptions) -> None:
         if judgment is None or not judgment.verdict_key:
             continue
         if not resolved.has_judge:
-            parts = {name: parts[name] for name in ("input_hash", "rubric_hash", "rules_hash")}
+            judges, spec = (judgment.parts or {}).get("judges"), resolved.spec
+            are_judges = isinstance(judges, list) and all(isinstance(judge, dict) for judge in judges)
+            readings = readings_of(judges) if are_judges else []
+            hash_of_rules = rules_hash(spec.rubric, spec.rules, [judge.weight for judge in spec.judges], readings)
+            parts = {name: parts[name] for name in ("input_hash", "rubric_hash")} | {"rules_hash": hash_of_rules}
             is_same = parts.items() <= (judgment.parts or {}).items()
         else:
             is_same = judgment.verdict_key == key

@@ -57,3 +57,24 @@ def test_a_decision_model_is_asked_once_and_its_verdict_is_recorded(tmp_path: Pa
         assert only is not None
         assert len(only.samples) == 1
         assert len(model.asked) == 1  # and the reply to it is that of the jury
+
+
+@pytest.mark.parametrize("score", ["expected", "mode"])
+def test_what_was_recorded_once_is_replayed_without_naming_the_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, score: str
+):
+    monkeypatch.chdir(tmp_path)
+    row = {"schema_version": 1, "type": "verdict.trace", "context": CONTEXT, "request_id": "t", "prompt": "How long?"}
+    write_lines(Path("traces.jsonl"), [row | {"response": "30 days. MASS .1 .2 .7"}])
+    config = GateConfig(tests=[{"id": "t", "expected": [{"type": "faithfulness"}]}])
+    with decider() as (server, model):
+        named = GateOptions(judge="decisions", model="luna", base_url=server.url, score=score, cache="cache")
+        result = run_gate(config, "traces.jsonl", named)
+        ek.gate.enrich("traces.jsonl", "traces.jsonl", result.judgments)
+    replayed = run_gate(config, "traces.jsonl", GateOptions(cache="empty"))
+    from_trace = replayed.tests[0].metrics[0].measured[0].judgment
+    assert from_trace is not None
+    assert (from_trace.source, from_trace.passed) == ("trace", True)
+    assert len(model.asked) == 1
+    again = run_gate(config, "traces.jsonl", GateOptions(cache="empty", samples=3))
+    assert again.exit_code == 2  # three were asked for

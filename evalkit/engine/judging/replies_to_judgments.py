@@ -135,8 +135,8 @@ class CodeReader:
         return self.scored(shares(text), reading or "expected", flip=flip, is_first=True)
 
     def scored(self, codes: Mapping[Code, float], reading: ScoreReading, *, flip: bool, is_first: bool) -> Decided:
-        """The verdict by the probabilities of codes, and its columns; of a pair the most probable answer counts."""
-        chosen: ScoreReading = "mode" if self._pairwise else reading
+        """The verdict by the probabilities of codes, and its columns; of a choice the most probable one counts."""
+        chosen: ScoreReading = "mode" if self.scale.level == "nominal" else reading
         return read_score(codes, chosen, lambda code: self.verdict(code, flip), is_first=is_first)
 
     def _verdict(self, code: Any, flip: bool) -> Verdict:

@@ -22,6 +22,7 @@ from evalkit.core.settings import Options
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.providers.batch_interface import batch_share
 from evalkit.engine.providers.prices import cost_of_call, price_of, tokens_of
+from evalkit.evaluation.lighteval_rows import alpha_of, judgments_of, sample_rows
 
 WARM = "MASS .1 .2 .7 MASS .25 .75"
 FOUR = {1: "Bad", 2: "Fair", 3: "Good", 4: "Great"}
@@ -704,3 +705,30 @@ def test_the_real_client_of_openai_gives_its_address(tmp_path: Path):
         assert model.asked[-1] == model.asked[0]
     with pytest.raises(ek.errors.ConfigError, match="api='chat'"):
         ek.Judge.client(client, "luna", api="chat")
+
+
+def test_a_choice_that_passes_by_its_label_is_judged_by_the_most_probable_one(tmp_path: Path, at: At):
+    scale = {"ask": "a question", "greet": "a greeting", "tell": "a statement"}
+    rubric = scale_of(level="nominal", scale=scale, pass_if=["greet", "tell"])
+    with decider() as (server, _):
+        ev = ek.evaluate(items_with("MASS .4 .3 .3", "MASS .1 .6 .3"), rubric, at(server), cache=tmp_path)
+    assert ev.judgments[["label", "passed"]].values.tolist() == [["ask", False], ["greet", True]]
+    assert ev.judgments["pass_prob"].tolist() == pytest.approx([0.6, 0.9])
+    assert ev.summary["pass_rate"].tolist() == [0.5]
+
+
+def test_the_judgments_that_lighteval_stores_are_those_that_were_made(tmp_path: Path, at: At):
+    rubric = scale_of(scale=FOUR, pass_at=3)
+    with decider() as (server, _):
+        items = items_with("MASS .4 .3 .3 0", "MASS .1 .2 .3 .4")
+        ev = ek.evaluate(items, rubric, [at(server), "fake:strict"], inputs={"reply": "reply"}, cache=tmp_path)
+    rows = sample_rows("a", ev, report_disagreement=True)
+    stored = judgments_of("a", [*rows.values()], [*rows])
+    names = ["score", "label", "passed", "pass_prob", "score_sd"]
+    assert stored[names].astype(object).fillna(-1).values.tolist() == (
+        ev.judgments[names].astype(object).fillna(-1).values.tolist()
+    )
+    assert ek.vote(stored)["score"].tolist() == ev.votes["score"].tolist()
+    assert alpha_of("a", [*rows.values()]) == pytest.approx(
+        ek.stats.reliability(stored)["alpha_single"][0], nan_ok=True
+    )
