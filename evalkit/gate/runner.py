@@ -297,7 +297,8 @@ def _reject_other_keys(group: list[_Task], options: GateOptions) -> None:
         if judgment is None or not judgment.verdict_key:
             continue
         if not resolved.has_judge:
-            judges, spec = (judgment.parts or {}).get("judges"), resolved.spec
+            judges: Any = (judgment.parts or {}).get("judges")
+            spec = resolved.spec
             are_judges = isinstance(judges, list) and all(isinstance(judge, dict) for judge in judges)
             readings = readings_of(judges) if are_judges else []
             hash_of_rules = rules_hash(spec.rubric, spec.rules, [judge.weight for judge in spec.judges], readings)

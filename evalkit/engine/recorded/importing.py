@@ -20,6 +20,7 @@ from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, gue
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.decision_questions import FORM
 from evalkit.rubrics.parsing import Form
+from evalkit.rubrics.parsing.decision_answers import n_answers
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import folded
@@ -504,9 +505,13 @@ def _verdicts(
             "which evalkit names c1, c2 …; give the criteria other names, in the rubric and in the replies"
         )
     pairwise, columns, values = rubric.mode == "pairwise", VerdictColumns(len(rows)), rows.given
+    groups = [(), rubric.names] if form == FORM else [()]  # of an answer alone, and of the response to all questions
     readers = {
-        name: CodeReader(form, rubric.criterion(name).scale, name, pairwise, inputs=rubric.input_names)
+        (name, bool(group)): CodeReader(
+            form, rubric.criterion(name).scale, name, pairwise, group=group, inputs=rubric.input_names
+        )
         for name in rubric.names
+        for group in groups
     }
     codes_of: Mapping[str, Codes | None] = dict.fromkeys(rubric.names, codes)
     per_criterion = codes if isinstance(codes, Mapping) and set(codes) <= set(rubric.names) else {}
@@ -516,19 +521,21 @@ def _verdicts(
     verdicts, explanations, replies = list[Verdict](), list[str | None](), list[str | None]()
     distributions = np.full((len(rows), len(COLUMNS)), np.nan)
     for index, (value, name, flip) in enumerate(zip(values.values, criteria, flips, strict=True)):
-        explanation, reply = None, None
+        explanation, reply, reader = None, None, readers[name, False]
         if rows.is_text and not is_missing(value):
             if not isinstance(value, (str, Reply)):
                 kind = type(value).__name__
                 raise values.error(index, f"a reply must be a string, got {kind} ({value!r}); pass scores as score=")
             stored = value.as_dict() if isinstance(value, Reply) else {"text": value}
             reply = stored["text"]
-            parsed = readers[name].parse(reply, stored.get("finish_reason"), stored.get("refusal"))
+            is_whole = form == FORM and n_answers(reply) == len(rubric.names)
+            reader = readers[name, is_whole]
+            parsed = reader.parse(reply, stored.get("finish_reason"), stored.get("refusal"))
             code, reason, explanation = parsed.code, str(parsed.error or "") or None, parsed.explanation or None
         else:
             code, reason = coders[name](values, index)
-        verdict = readers[name].verdict(code, flip) if reason is None else UNSCORED[reason]
-        decided = readers[name].decided(reply, None, flip=flip) if reply is not None and reason is None else None
+        verdict = reader.verdict(code, flip) if reason is None else UNSCORED[reason]
+        decided = reader.decided(reply, None, flip=flip) if reply is not None and reason is None else None
         if decided is not None:
             verdict, distributions[index] = decided
         verdicts.append(verdict)

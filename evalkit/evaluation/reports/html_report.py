@@ -29,7 +29,7 @@ from evalkit.evaluation.wide_table import explanations
 from evalkit.plots import plot_agreement, plot_confusion, plot_cost, plot_disagreement, plot_scores, plot_versions
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.plots.theme import STYLE as PLOT_STYLE
-from evalkit.rubrics.prompt_builder import Template
+from evalkit.rubrics.prompt_builder import PromptBuilder, Template
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.comparison.compare_evaluations import compare
@@ -203,7 +203,8 @@ def _call(evaluation: Evaluation) -> str:
     if spec is None:
         return f"{edited}ek.Evaluation.of(judgments, items, rubric={name}, {', '.join(settings)})"
     asked = zip(spec.judges, spec.prompt_builders, strict=True)
-    common = {builder.template.label for judge, builder in asked if not judge.template} - {rubric.template}
+    chat = [builder.template.label for judge, builder in asked if not judge.template and not judge.decides]
+    common = {*chat} - {PromptBuilder.of(rubric).template.label}
     settings = [
         *[f"criteria_per_call={spec.criteria_per_call!r}"] * (spec.criteria_per_call != 1),
         *(f"template={label!r}" for label in common),
@@ -216,10 +217,11 @@ def _call(evaluation: Evaluation) -> str:
 
 
 def _judge_call(judge: Judge) -> str:
-    """The judge as an argument: its name, or with the settings that are not the default; not where it is served."""
+    """The judge as an argument: its name, or with settings that are not the default; its address is left open."""
     plain = Judge(judge.provider, judge.model, ask=judge.ask, score=judge.score)
     own = {name: getattr(judge, name) for name in _OF_JUDGE if getattr(judge, name) != getattr(plain, name)}
     own |= {"score": judge.score} if judge.score else {}
+    own |= {"base_url": "…"} if judge.base_url else {}
     if not own or judge.provider == "function":
         return repr(judge.name)
     values = "".join(f", {name}={value!r}" for name, value in own.items())

@@ -667,6 +667,9 @@ def test_a_recorded_response_is_read_as_the_live_one_was(tmp_path: Path, at: At)
     with decider() as (server, _):
         live = judged(tmp_path, at(server), items_with(WARM), criteria_per_call="all", replies=True)
     rows = live[["item_id", "criterion", "reply"]].astype(object)
+    whole = ek.import_judgments(rows, RUBRIC, judge="decisions:m", text="reply", read="decision")
+    assert whole["score"].equals(live["score"])
+    assert whole["label"].tolist() == live["label"].tolist()
     rows = rows[rows["criterion"] == "true"].assign(reply=[live["reply"][1].replace("c2", "true")])
     table = ek.import_judgments(rows, RUBRIC, judge="decisions:m", text="reply", read="decision")
     names = ["score", "label", "passed", "pass_prob", "score_mass"]

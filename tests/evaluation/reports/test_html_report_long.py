@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commandline import ITEMS, LABELS, evalkit, write_lines
+from decision_server import RUBRIC, at, decider, items_with
 from judgment_tables import graded
 from strict_page import Page
 
@@ -258,6 +259,18 @@ def test_the_call_that_a_report_shows_repeats_the_evaluation(judges, options, sa
     assert again.judgments["score"].tolist() == one.judgments["score"].tolist()
     shown = {row["template"] for row in provenance(one)["judges"]}
     assert set(provenance(one)["templates"]) == shown
+
+
+def test_the_call_of_a_mixed_jury_runs_once_the_address_is_filled_in(tmp_path):
+    with decider() as (server, model):
+        one = ek.evaluate(items_with("x"), RUBRIC, [at(server), "fake:strict"], cache=tmp_path)
+        call = provenance(one)["call"]
+        n_asked = len(model.asked)
+        filled = call.replace("'…'", repr(server.url)).replace("'replies@v1'", "RUBRIC")
+        names = {"ek": ek, "items": items_with("x"), "RUBRIC": RUBRIC}
+        again = eval(filled.removesuffix(")") + ", cache=cache)", names | {"cache": tmp_path})
+    assert len(model.asked) == n_asked
+    assert again.judgments["key"].tolist() == one.judgments["key"].tolist()
 
 
 def test_the_call_of_a_report_names_the_column_of_ids():
