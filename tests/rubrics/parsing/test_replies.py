@@ -530,7 +530,6 @@ def test_edges_of_the_rules(form: str, text: str, finish: str | None, expected: 
         # another level right behind the joint is none that is compared with
         ("Verdict: A, B is worse.", "ambiguous"),
         ("Verdict: A, better than B.", "A"),
-        ("A.", "A"),
         ("A:.", "ambiguous"),
         # a short word that is no label is off the scale, a longer one may be prose
         ("abc", "off_scale"),
