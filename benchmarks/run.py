@@ -20,6 +20,7 @@ BARS = (
     "messages", "tuner", "local_models",
 )  # fmt: skip
 BY_NAME_ONLY = (
+    "alt_test_few_items",
     "decision_judges",
     "groups_that_change",
     "growth",

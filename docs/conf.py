@@ -46,7 +46,8 @@ html_theme_options: dict[str, Any] = {
 _DOCS = Path(__file__).parent
 _TREES = {
     "README": (
-        "Start <docs/index>", "How to <docs/how-to>", "What figures mean <docs/figures>", "Reference <docs/reference>",
+        "Start <docs/index>", "How to <docs/how-to>", "Figures at a glance <docs/figures>",
+        "Reference <docs/reference>",
     ),
     "docs/index": ("tutorial", "notebooks", "/evalkit/_data/examples/README"),
     "docs/notebooks": ("/notebooks/*",),
@@ -71,10 +72,10 @@ _SEARCHES = {
     "docs/index": "documentation; install",
     "docs/how-to": "second annotator; two people; several annotators; label together; async code; progress bar",
     "docs/label-together": "second annotator; two people; several annotators; adjudication; Label Studio; Argilla",
-    "docs/figures": "confidence interval; inter-annotator agreement; human agreement; Cohen's kappa; false positives; "
-                    "false negatives; accuracy; coverage; metrics explained; glossary",
-    "docs/statistics": "confidence interval; inter-rater reliability; Krippendorff's alpha; Fleiss; Gwet; Dawid-Skene; "
-                       "majority vote; how many samples; clusters",
+    "docs/figures": "what figures mean; confidence interval; inter-annotator agreement; human agreement; "
+                    "Cohen's kappa; false positives; false negatives; accuracy; coverage; metrics explained; glossary",
+    "docs/statistics": "formulas; confidence interval; inter-rater reliability; Krippendorff's alpha; Fleiss; Gwet; "
+                       "Dawid-Skene; majority vote; how many samples; clusters",
     "docs/people": "agreement with people; Cohen's kappa; false pass; ties; abstain; alt-test; replace a person; "
                    "threshold; value of a jury",
     "docs/comparing": "significance test; p-value; McNemar; noise floor; compare versions; keep a version; "

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from servers import judge_server
+from small_rubrics import rubric_of
 from warm_process import WarmProcess
 
 import evalkit as ek
@@ -54,10 +55,7 @@ from evalkit.inspect import judge_scorer
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Inspect's own streams
 
 SCALE = {0: "no", 1: "in part", 2: "yes"}
-CHAT = ek.Rubric(
-    id="chat", inputs=["conversation?", "question", "answer"],
-    criteria=[{"name": "c", "description": "d", "scale": SCALE}],
-)  # fmt: skip
+CHAT = rubric_of("chat", SCALE, inputs="conversation? question answer", meaning="d")
 ALL = ek.Rubric(id="all", inputs=["conversation", "answer"], criteria=[{"name": "c", "scale": SCALE}])
 WHOLE = ek.Rubric(id="whole", inputs=["conversation"], criteria=[{"name": "c", "scale": SCALE}])
 PICTURE = "data:image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.gate import GateConfig, GateOptions, run_gate
@@ -121,11 +122,7 @@ def test_an_image_in_a_trace_is_an_error_with_its_reason_and_no_call(tmp_path: P
 
 
 def test_the_card_keeps_the_question_for_a_rubric_without_one() -> None:
-    rubric = ek.Rubric(
-        id="steps",
-        inputs=["conversation", "answer"],
-        criteria=[{"name": "c", "description": "d", "scale": {0: "a", 1: "b"}}],
-    )
+    rubric = rubric_of("steps", {0: "a", 1: "b"}, inputs="conversation answer", meaning="d")
     card = ek.start(TABLE, rubric, roles={"log": "messages"})
     assert [one["role"] for one in card.items["conversation"][0]] == [
         "system", "user", "assistant", "user", "assistant", "tool",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 
-TEN = ek.Rubric(
-    id="ten", inputs=["answer"], template="number@v1",
-    criteria=[{"name": "quality", "scale": dict.fromkeys(range(1, 11), "")}],
-)  # fmt: skip
+TEN = rubric_of("ten", dict.fromkeys(range(1, 11), ""), "quality", template="number@v1")
 ITEMS = [{"item_id": name, "answer": f"An answer: {name}"} for name in "abc"]
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from batch_server import batch_server
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.cli import main
@@ -30,11 +31,7 @@ from evalkit.rubrics.prompt_builder import load_template
 from evalkit.stats import halo
 
 NAMES = ("clear", "true", "kind")
-RUBRIC = ek.Rubric(
-    id="several",
-    inputs=["answer"],
-    criteria=[{"name": name, "scale": {0: "no", 1: "partly", 2: "yes"}} for name in NAMES],
-)
+RUBRIC = rubric_of("several", {0: "no", 1: "partly", 2: "yes"}, *NAMES)
 ITEMS = [{"item_id": "x", "answer": "first"}, {"item_id": "y", "answer": "second"}]
 WHOLE = {"clear": {"explanation": "c", "score": 2}, "true": {"explanation": "t", "score": 0}, "kind": {"score": 1}}
 KEYS = {
@@ -324,9 +321,7 @@ def test_batches_bring_the_same_replies(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_committed_keys() -> None:
     """Keys of one criterion per call are those of earlier versions: nothing that was paid for is asked again."""
-    rubric = ek.Rubric(
-        id="keys", inputs=["answer"], criteria=[{"name": name, "scale": {0: "no", 1: "yes"}} for name in "abc"]
-    )
+    rubric = rubric_of("keys", {0: "no", 1: "yes"}, *"abc")
     work = {
         per_call: Worklist.of(Spec.of(rubric, "fake:strict", 1, criteria_per_call=per_call), [{"answer": "text"}])
         for per_call in (1, 2, "all")
@@ -405,13 +400,15 @@ def test_scoring_config_metric_and_receipt() -> None:
 
 
 def test_pairs_are_judged_in_both_orders(tmp_path: Path) -> None:
-    rubric = ek.Rubric(
-        id="pair", mode="pairwise", inputs=["answer_a", "answer_b"],
-        criteria=[
-            {"name": name, "level": "nominal", "scale": {"A": "A wins", "tie": "even", "B": "B wins"}}
-            for name in ("clear", "short")
-        ],
-    )  # fmt: skip
+    rubric = rubric_of(
+        "pair",
+        {"A": "A wins", "tie": "even", "B": "B wins"},
+        "clear",
+        "short",
+        inputs="answer_a answer_b",
+        level="nominal",
+        mode="pairwise",
+    )
     shown: list[Prompt] = []
 
     def longer(prompt: Prompt) -> Reply:
@@ -471,13 +468,7 @@ def simulated(n: int, spread: float, lost: int = -1) -> Any:
     return own, ek.Judge("function", "simulated", ask=ask)
 
 
-WIDE = ek.Rubric(
-    id="wide", inputs=["answer"],
-    criteria=[
-        {"name": name, "level": "interval", "scale": {-50: "least", 0: "even", 50: "most"}, "pass_at": 0}
-        for name in NAMES
-    ],
-)  # fmt: skip
+WIDE = rubric_of("wide", {-50: "least", 0: "even", 50: "most"}, *NAMES, pass_at=0, level="interval")
 
 
 @pytest.mark.long

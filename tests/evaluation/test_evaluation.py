@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from judgment_tables import graded
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.formatting import html_tiles
@@ -331,11 +332,7 @@ class TestWide:
         assert wide["clear_fake:strict_explanation"].notna().all()
 
     def test_names_that_are_taken_get_a_number(self):
-        clash = ek.Rubric(
-            id="clash",
-            inputs=["answer"],
-            criteria=[{"name": name, "scale": {0: "a", 1: "b"}} for name in ("answer", "a b/\u00fc%", "answer_2")],
-        )
+        clash = rubric_of("clash", {0: "a", 1: "b"}, "answer", "a b/\u00fc%", "answer_2")
         labels = pd.DataFrame({"item_id": ["i0"], "criterion": "answer", "annotator": "status", "label": [1]})
         evaluation = ek.evaluate(rows(2), clash, "fake:strict", samples=1, labels=labels)
         wide = evaluation.wide()

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pandas as pd
 import pytest
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.engine.judging.specification import Spec
@@ -21,9 +22,7 @@ from evalkit.rubrics.human_labels import LEVELS, QUESTION_HASH, text_hashes
 from evalkit.stats import confusion
 from evalkit.tables.items import as_items
 
-RUBRIC = ek.Rubric(
-    id="r", inputs=["question", "answer", "hint?"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1}]
-)
+RUBRIC = rubric_of("r", {0: "no", 1: "yes"}, inputs="question answer hint?", pass_at=1)
 INPUTS = {"answer": "reply"}
 ODD = ["", "7", 7, 7.5, None, "x" * 300, "Ünï\n", ["a", "b"], [{"role": "user", "content": "hi"}], {"k": 1}]
 

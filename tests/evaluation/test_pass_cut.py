@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pandas as pd
 import pytest
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.settings import Rules
@@ -14,10 +15,7 @@ from evalkit.gate.judgment import judgments_of, rules_hash
 from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.rubrics import Profile
 
-RUBRIC = ek.Rubric(
-    id="kind", version="v1", inputs=["answer"],
-    criteria=[{"name": "kind", "scale": {0: "It is rude.", 1: "It is kind."}, "pass_at": 1}],
-)  # fmt: skip
+RUBRIC = rubric_of("kind", {0: "It is rude.", 1: "It is kind."}, "kind", pass_at=1, version="v1")
 ITEMS = [{"item_id": str(prob), "answer": f"P {prob}"} for prob in (0.5, 0.6, 0.7)]
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 from judge_requests import request_of, submit
 from servers import JudgeServer, judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -33,12 +34,7 @@ from evalkit.errors import ConfigError, JudgeError, RubricError
 
 KEY = "sk-secret-0123456789"
 SECRET_TEXT = "the candidate wrote of a very private matter indeed"
-RUBRIC = ek.Rubric(
-    id="numbers",
-    description="Which number is it?",
-    inputs=["answer"],
-    criteria=[{"name": "number", "scale": {0: "nought", 1: "one", 2: "two"}, "pass_at": 2}],
-)
+RUBRIC = rubric_of("numbers", {0: "nought", 1: "one", 2: "two"}, "number", pass_at=2, description="Which number is it?")
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ import joblib
 import pandas as pd
 import pytest
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 
@@ -28,10 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-RUBRIC = ek.Rubric(
-    id="numbers", description="Which number?", inputs=["answer"],
-    criteria=[{"name": "number", "scale": {0: "a", 1: "b"}}],
-)  # fmt: skip
+RUBRIC = rubric_of("numbers", {0: "a", 1: "b"}, "number", description="Which number?")
 REPLY = '{"explanation": "so", "score": 1}'
 COLUMNS = ["item_id", "judge", "sample", "score", "label", "explanation", "error", "model", "key"]
 

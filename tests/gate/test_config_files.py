@@ -117,3 +117,12 @@ def test_errors_quote_values_unless_they_are_redacted(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="line 3") as refused:
             load_gate(path, **options)
         assert ("secret" in str(refused.value)) is quoted
+
+
+def test_a_misspelt_bound_of_a_suite_names_the_bound_meant(tmp_path: Path) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_text("tests:\n  - {id: a, expected: {type: faithfulness}}\nsuite:\n  - min_covrage: 0.9\n")
+    with pytest.raises(
+        ConfigError, match=r"line 4: unknown key 'suite\[0\]\.min_covrage'; did you mean 'min_coverage'"
+    ):
+        load_gate(path)

@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from small_rubrics import rubric_of
 
 from evalkit.errors import RubricError
 from evalkit.rubrics import Rubric, build_prompt, load_profile, load_rubric
@@ -196,13 +197,7 @@ def test_json_key_is_label_on_a_nominal_scale_and_score_elsewhere():
 
 
 def test_interval_scales_allow_what_lies_between():
-    rubric = Rubric(
-        id="i",
-        description="d",
-        inputs=["answer"],
-        template="number@v1",
-        criteria=[{"name": "c", "level": "interval", "scale": {0: "none", 10: "all"}}],
-    )
+    rubric = rubric_of("i", {0: "none", 10: "all"}, level="interval", template="number@v1", description="d")
     assert "Allowed values: a number from 0 to 10" in user_text(build_prompt(rubric, {"answer": "a"}))
 
 

@@ -108,11 +108,6 @@ class Decider:
         usage = {"input_tokens": 100 + 10 * len(asked["questions"]), "output_tokens": n_output}
         return {"body": {"model": f"{body['model']}-2026", "answers": answers, "usage": usage}}
 
-    @property
-    def n_questions(self) -> int:
-        """How many questions it answered."""
-        return sum(len(body["questions"]) for body in self.asked)
-
 
 @contextmanager
 def decider(**options: Any) -> Iterator[tuple[JudgeServer, Decider]]:

@@ -17,20 +17,16 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from small_rubrics import rubric_of
 
 from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError
-from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.tables import load_items
 from evalkit.tables.files import write_frame
 from evalkit.tables.items import as_items, canonical, canonical_text, input_text, is_missing
 
-RUBRIC = Rubric(
-    id="r",
-    inputs=["question?", "answer?", "context?", "conversation?", "extra?"],
-    criteria=[{"name": "c", "scale": {0: "", 1: ""}}],
-)
+RUBRIC = rubric_of("r", {0: "", 1: ""}, inputs="question? answer? context? conversation? extra?")
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=30)
 NAMES = st.sampled_from(["a", "b", "é", "e\u0301", "1"])
 SCALARS = st.one_of(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from small_rubrics import rubric_of
 from stories import as_openai, story_of, told
 
 import evalkit as ek
@@ -23,13 +24,8 @@ from evalkit.tables.items import canonical
 from evalkit.tables.message_forms import read_messages, shown_value, unseen
 from evalkit.tables.messages import messages_of, value_text
 
-WHOLE = ek.Rubric(
-    id="whole", inputs=["conversation"], criteria=[{"name": "c", "description": "d", "scale": {0: "a", 1: "b"}}]
-)
-APART = ek.Rubric(
-    id="apart", inputs=["conversation?", "question", "answer"],
-    criteria=[{"name": "c", "description": "d", "scale": {0: "a", 1: "b"}}],
-)  # fmt: skip
+WHOLE = rubric_of("whole", {0: "a", 1: "b"}, inputs="conversation", meaning="d")
+APART = rubric_of("apart", {0: "a", 1: "b"}, inputs="conversation? question answer", meaning="d")
 PICTURE = "data:image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ"
 
 

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
@@ -47,9 +48,7 @@ def test_intervals_of_judged_steps_count_trajectories():
         {"item_id": f"t{number}", "messages": [{"role": "user", "content": str(number)}, *LOG[2:]]}
         for number in range(4)
     ]
-    rubric = ek.Rubric(
-        id="step", inputs=["messages", "step"], criteria=[{"name": "right", "scale": {0: "no", 1: "yes"}, "pass_at": 1}]
-    )
+    rubric = rubric_of("step", {0: "no", 1: "yes"}, "right", inputs="messages step", pass_at=1)
     evaluation = ek.evaluate(explode_steps(items), rubric, "fake:strict")
     assert evaluation.summary["n_items"].tolist() == [12]
     assert evaluation.summary["n_clusters"].tolist() == [4]

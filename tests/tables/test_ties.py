@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judgment_tables import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments, only
+from small_rubrics import rubric_of
 
 from evalkit import tables
 from evalkit.cli import main
@@ -17,7 +18,6 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
 from evalkit.notebook.judgments.headline_numbers import confusion_cells
 from evalkit.notebook.judgments.item_table import Row
-from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
@@ -129,12 +129,7 @@ def test_summary_win_rate_and_rubric_score_count_a_tie_as_scored():
     for judged in (votes, scores):
         wins = rank(judged, items).set_index("system").loc["new"]
         assert wins[["wins", "ties", "n_scored", "win_rate"]].tolist() == [1, 1, 2, 0.75]
-    rubric = Rubric(
-        id="r",
-        mode="pairwise",
-        inputs=["answer_a", "answer_b"],
-        criteria=[{"name": "c", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}],
-    )
+    rubric = rubric_of("r", {"A": "", "B": "", "tie": ""}, inputs="answer_a answer_b", level="nominal", mode="pairwise")
     whole = combine(scores.assign(rubric_version=rubric.label), rubric)
     assert whole[["status", "n_scored"]].to_numpy().tolist() == [["tied", 1], ["ok", 1], ["unscored", 0]]
 

@@ -54,6 +54,11 @@ def explain(judgments: pd.DataFrame) -> pd.DataFrame:
         One row per judge and reason, most frequent first: `error`, `judge`, `n`, `share` (0-1, of that
         judge's judgments), `items` (ids of the first three), `what_to_do`. Empty when everything is scored.
 
+    Notes
+    -----
+    pandas cuts long texts when it prints a table: ``print(ek.show(explain(judgments), width=None))`` prints the whole
+    advice.
+
     Examples
     --------
     >>> from evalkit.engine import judge

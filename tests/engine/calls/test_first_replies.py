@@ -10,15 +10,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core import Reply
 from evalkit.engine.calls.retries_and_breaker import FirstReplies
 
 GOOD, CUT, PROSE = '{"explanation": "", "score": 2}', '{"explanation": "the answer', "I would call it decent work"
-RUBRIC = ek.Rubric(
-    id="r", inputs=["answer"], criteria=[{"name": "quality", "scale": {0: "poor", 1: "fair", 2: "good"}}]
-)
+RUBRIC = rubric_of("r", {0: "poor", 1: "fair", 2: "good"}, "quality")
 
 
 def reply(text: str, finish: str = "stop") -> Reply:

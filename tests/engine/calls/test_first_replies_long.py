@@ -13,15 +13,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.calls.retries_and_breaker import EMPTY, FirstReplies
 from evalkit.errors import JudgeError
 
-RUBRIC = ek.Rubric(
-    id="r", inputs=["answer"], criteria=[{"name": "quality", "scale": {0: "poor", 1: "fair", 2: "good"}}]
-)
+RUBRIC = rubric_of("r", {0: "poor", 1: "fair", 2: "good"}, "quality")
 Step = dict[str, Any] | None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from in_threads import in_threads
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -227,9 +228,7 @@ class TestRefresh:
 
 class TestRecorded:
     items: ClassVar = [{"answer": "x"}, {"answer": "y"}]
-    rubric = ek.Rubric(
-        id="one", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": {0: "", 1: "", 2: ""}}]
-    )
+    rubric = rubric_of("one", {0: "", 1: "", 2: ""}, template="number@v1")
 
     def test_recorded_replies_replay_offline(self):
         assert ek.record(self.items, self.rubric, RECORDED, [["0", "1", None], ["2", "2", "hm"]]) == 5

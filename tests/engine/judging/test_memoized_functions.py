@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from cache_setup import BOTH, opened
 from in_threads import in_threads
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
@@ -108,10 +109,7 @@ class Client:
 RUBRIC = ek.load_rubric("correctness")
 PROMPT = ek.build_prompt(RUBRIC, ITEM)
 JUDGE = ek.Judge("fake", "strict")
-TWO = ek.Rubric(
-    id="two", version="v1", inputs=["answer"],
-    criteria=[{"name": name, "scale": {0: "no", 1: "yes"}} for name in ("short", "polite")],
-)  # fmt: skip
+TWO = rubric_of("two", {0: "no", 1: "yes"}, "short", "polite", version="v1")
 OTHER_CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a text": (lambda text: 0, {"text": "Is 4 right?"}),
     "messages": (lambda messages: 0, {"messages": PROMPT.messages}),

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from batch_server import batch_server
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.formatting import Bill
@@ -25,10 +26,7 @@ from evalkit.errors import RubricError
 from evalkit.evaluation import open_evaluation
 
 TEMPLATE = "commit_first@v1"
-TWO = ek.Rubric(
-    id="two", inputs=["question", "answer", "reference?"],
-    criteria=[{"name": name, "scale": {0: "no", 1: "partly", 2: "yes"}} for name in ("right", "clear")],
-)  # fmt: skip
+TWO = rubric_of("two", {0: "no", 1: "partly", 2: "yes"}, "right", "clear", inputs="question answer reference?")
 KEYS = [["1c5f4b2acc556cc6"], ["f4b7ca5ced386a95", "13b1ef2da032de56", "9042ce135c01baaf", "6cbe56c6edda8a88"]]
 
 
@@ -250,9 +248,7 @@ def test_what_cannot_be_answered_first_is_refused() -> None:
 
 
 def test_an_item_without_a_question_is_not_asked_to_answer_it():
-    rubric = ek.Rubric(
-        id="open", inputs=["question?", "answer", "context?"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}]
-    )
+    rubric = rubric_of("open", {0: "no", 1: "yes"}, inputs="question? answer context?")
     items: list[dict[str, Any]] = [
         {"item_id": "a", "question": "Who?", "answer": "I"},
         {"item_id": "b", "answer": "I"},

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pandas as pd
 import pytest
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -23,9 +24,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.tables.schemas import empty
 
-RUBRIC = ek.Rubric(
-    id="one", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": {0: "bad", 1: "good"}}]
-)
+RUBRIC = rubric_of("one", {0: "bad", 1: "good"}, template="number@v1")
 PRICED = Judge("openai", "m", price=(1, 2), max_tokens=100)
 ITEMS = [{"answer": "x"}, {"answer": "yy"}]
 
@@ -270,12 +269,7 @@ class TestRefusals:
 class TestAdopt:
     """What a plan promises is what `judge` then asks for, with and without adopting."""
 
-    TWO = ek.Rubric(
-        id="two",
-        inputs=["answer"],
-        template="number@v1",
-        criteria=[{"name": name, "scale": {0: "bad", 1: "good"}} for name in ("kept", "changed")],
-    )
+    TWO = rubric_of("two", {0: "bad", 1: "good"}, "kept", "changed", template="number@v1")
     NEXT = ek.Rubric(**(TWO.to_dict() | {"version": "v2"})).edit("changed", scale={1: "better"})
     JUDGES = ("fake:strict", "fake:lenient")
 

@@ -15,6 +15,7 @@ from batch_server import batch_server
 from commandline import environment
 from repair_server import FIVE, UNREAD, Speaker, judged, judged_by, on, some_items
 from servers import judge_server, wait_for
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.formatting import Bill
@@ -78,10 +79,15 @@ def test_what_is_read_off_scale_or_empty_is_not_asked_about(tmp_path: Path, says
 
 
 def test_thinking_is_left_out_and_a_pair_is_repaired_in_both_orders(tmp_path: Path) -> None:
-    pair = ek.Rubric(
-        id="pair", inputs=["answer_a", "answer_b"], mode="pairwise", template="pairwise@v1",
-        criteria=[{"name": "better", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}],
-    )  # fmt: skip
+    pair = rubric_of(
+        "pair",
+        {"A": "", "B": "", "tie": ""},
+        "better",
+        inputs="answer_a answer_b",
+        level="nominal",
+        template="pairwise@v1",
+        mode="pairwise",
+    )
     speaker = Speaker("<think>B at first.</think>To my mind the one called A has the edge here.", '{"verdict": "A"}')
     with judge_server(faults=speaker) as server:
         items = [{"answer_a": "ITEM-1", "answer_b": "ITEM-2"}]
@@ -423,10 +429,7 @@ def test_a_judge_of_whose_first_20_replies_half_are_unread_is_asked(tmp_path: Pa
     assert "repaired" not in table if stops else table["repaired"].sum() == n_unread
 
 
-TONE = ek.Rubric(
-    id="tone", inputs=["answer"],
-    criteria=[{"name": "tone", "level": "nominal", "scale": {"warm": "", "cool": "", "rude": ""}}],
-)  # fmt: skip
+TONE = rubric_of("tone", {"warm": "", "cool": "", "rude": ""}, "tone", level="nominal")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from repair_server import FIVE, UNREAD, Speaker, judged, judged_by, on, some_items
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.formatting import Bill
@@ -20,10 +21,7 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.evaluation.evaluating import open_evaluation
 
-NAMED = ek.Rubric(
-    id="named", inputs=["answer"], template="number@v1",
-    criteria=[{"name": "faults", "scale": {0: "None", 1: "Minor", 2: "Major"}}],
-)  # fmt: skip
+NAMED = rubric_of("named", {0: "None", 1: "Minor", 2: "Major"}, "faults", template="number@v1")
 
 
 def test_the_question_has_a_line_for_each_level(tmp_path: Path) -> None:
@@ -63,10 +61,15 @@ def test_numbers_of_a_list_are_no_levels(tmp_path: Path) -> None:
 
 
 def test_an_article_is_no_answer_of_a_pair(tmp_path: Path) -> None:
-    pair = ek.Rubric(
-        id="pair", inputs=["answer_a", "answer_b"], mode="pairwise", template="pairwise@v1",
-        criteria=[{"name": "better", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}],
-    )  # fmt: skip
+    pair = rubric_of(
+        "pair",
+        {"A": "", "B": "", "tie": ""},
+        "better",
+        inputs="answer_a answer_b",
+        level="nominal",
+        template="pairwise@v1",
+        mode="pairwise",
+    )
     items = [{"answer_a": "ITEM-1", "answer_b": "ITEM-2"}]
     for says, n_asked in (
         ("It is a tough call, and both have a point.", 0),

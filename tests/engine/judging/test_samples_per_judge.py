@@ -9,6 +9,7 @@ import pytest
 from decision_server import RUBRIC, at, decider, items_with
 from hypothesis import given
 from hypothesis import strategies as st
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.engine.judging.specification import Spec
@@ -46,10 +47,7 @@ def test_rows_and_keys_are_those_of_each_judge_alone(own: list[int | None], comm
             assert (item, criterion, 0, order, sample) == alone.place(other)
 
 
-RUBRIC_OF_THREE = ek.Rubric(
-    id="three", inputs=["answer"],
-    criteria=[{"name": name, "scale": {0: "No", 1: "Yes"}, "pass_at": 1} for name in ("a", "b", "c")],
-)  # fmt: skip
+RUBRIC_OF_THREE = rubric_of("three", {0: "No", 1: "Yes"}, "a", "b", "c", pass_at=1)
 
 
 def test_a_table_has_the_samples_of_each_judge(tmp_path: Path):

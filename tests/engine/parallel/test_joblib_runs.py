@@ -11,6 +11,7 @@ from pickle import PicklingError
 import joblib
 import pandas as pd
 import pytest
+from dask_workers import dask_workers
 from joblib.externals.loky import get_reusable_executor
 
 import evalkit as ek
@@ -112,14 +113,7 @@ def test_processes_without_evalkit_are_told_from_dead_ones(workers_without_evalk
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_without_evalkit_is_named(workers_without_evalkit: None, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    local = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
-    with (
-        distributed.LocalCluster(**local, local_directory=tmp_path / "dask") as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config("dask"),
-        pytest.raises(MissingExtraError, match="evalkit is not installed on the workers"),
-    ):
+    with dask_workers(tmp_path), pytest.raises(MissingExtraError, match="evalkit is not installed on the workers"):
         judged(tmp_path / "out")
 
 

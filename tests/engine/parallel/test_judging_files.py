@@ -12,6 +12,7 @@ from typing import Any
 import joblib
 import pandas as pd
 import pytest
+from dask_workers import dask_workers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -347,17 +348,11 @@ def test_after_a_killed_worker_the_same_call_judges_what_is_missing(tmp_path: Pa
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # a worker that dies leaves open what the cluster warns of
 def test_a_dask_cluster_with_a_killed_worker_gives_the_same(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
     items, out = some_items(40), tmp_path / "out"
     items.loc[6, "question"] = f"make {tmp_path / 'killed'} and die"
     path = lines(items, tmp_path / "items.jsonl")
     judge = ek.Judge.function(kill_once, name="killer", version="1")
-    local = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
-    with (
-        distributed.LocalCluster(**local, local_directory=tmp_path / "dask") as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config("dask"),
-    ):
+    with dask_workers(tmp_path):
         result = ek.engine.judge_files(
             path, "correctness", judge, samples=1, out=out, rows=4, cache=tmp_path / "cache", progress=False
         )

@@ -6,9 +6,9 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import joblib
 import pandas as pd
 import pytest
+from dask_workers import dask_workers
 from loaded_model import Loaded
 
 import evalkit as ek
@@ -115,15 +115,9 @@ def test_a_dask_data_frame_without_ids_is_refused(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_reads_the_partitions_on_its_workers(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
     some_items(40).to_parquet(tmp_path / "items.parquet", row_group_size=4)
     frame = dd.read_parquet(tmp_path / "items.parquet", split_row_groups=True)
-    local = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
-    with (
-        distributed.LocalCluster(**local, local_directory=tmp_path / "dask") as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config("dask"),
-    ):
+    with dask_workers(tmp_path):
         done = ek.judge_files(
             frame, "correctness", "fake:strict", samples=2, out=tmp_path / "out", cache=tmp_path / "cache"
         )

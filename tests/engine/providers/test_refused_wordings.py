@@ -57,7 +57,6 @@ DEVELOPER = "Developer instruction is not enabled for models/gemma-3-27b-it"
 MAX_TOKENS = (
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
 )
-NO_SCHEMA = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
 ONLY_ONE = (
     "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported."
 )

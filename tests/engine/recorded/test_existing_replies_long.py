@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import ROOT
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
@@ -23,12 +24,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import topical_chat
 from recorded import data_folder, loaded, rows
 
-RUBRIC = ek.Rubric(
-    id="short",
-    inputs=["answer"],
-    template="number@v1",
-    criteria=[{"name": "good", "scale": {1: "", 2: "", 3: "", 4: "", 5: ""}, "pass_at": 3}],
-)
+RUBRIC = rubric_of("short", {1: "", 2: "", 3: "", 4: "", 5: ""}, "good", pass_at=3, template="number@v1")
 WHO = ek.Judge("fake", "strict", name="who")
 TWINS = [{"item_id": "a", "answer": "same"}, {"item_id": "b", "answer": "same"}]
 

@@ -10,17 +10,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.tables.schemas import columns_of
 
-RUBRIC = ek.Rubric(
-    id="short",
-    inputs=["answer"],
-    template="number@v1",
-    criteria=[{"name": "good", "scale": {1: "bad", 2: "fair", 3: "good"}, "pass_at": 2}],
-)
+RUBRIC = rubric_of("short", {1: "bad", 2: "fair", 3: "good"}, "good", pass_at=2, template="number@v1")
 TWO = ek.Rubric(
     id="two",
     inputs=["answer"],

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.evaluation.suggestions.cases import groups_of
@@ -16,10 +17,7 @@ from evalkit.notebook.together.label_forms import Forms
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.stats.alignment.label_splits import ItemSet, count_look, look_key, looks_at, read_log, split_labels
 
-RUBRIC = ek.Rubric(
-    id="r", inputs=["answer"], template="number@v1",
-    criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1}],
-)  # fmt: skip
+RUBRIC = rubric_of("r", {0: "no", 1: "yes"}, pass_at=1, template="number@v1")
 JUDGE = ek.Judge("openai", "x", name="x", base_url="http://127.0.0.1:9/v1")
 
 

@@ -6,7 +6,7 @@ import unicodedata
 from itertools import product
 
 import pytest
-from reply_tables import replies_in
+from reply_tables import replies_in, reply_tables
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
@@ -25,6 +25,7 @@ SIGNED = Scale.of({-1: "", 0: "", 1: ""})
 AB = Scale.of({"A": "the first is better", "B": "the second is better"}, level="nominal")
 RUSSIAN = Scale.of({"Да": "", "Нет": ""}, level="nominal")
 RELEVANCE = Scale.of({"relevant": "", "not relevant": ""}, level="nominal")
+SCALES = {"THREE": THREE, "AB": AB, "RUSSIAN": RUSSIAN, "RELEVANCE": RELEVANCE}
 
 
 def read(text: str | None, form: str, scale: Scale = THREE, finish: str | None = None) -> object:
@@ -59,9 +60,8 @@ LIGHTEVAL = [
     ("ERROR: Error code: 500 - {'error': 2}", "json", THREE, "unreadable"),
 ]
 
-# form, scale, what is right (a code or a reason), replies
-REPLIES: list[tuple[str, Scale, object, str]] = [
-    ("number", THREE, 2, r"""
+REPLIES = r"""
+== THREE | number | 2
 2 ¦ 2.0 ¦ ２ ¦ ٢ ¦ (2) ¦ $\boxed{2}$ ¦ 2 out of 2 ¦ 2 из 2 ¦ 2 points ¦ Two stars.
 ¦ Rating: 2⏎Rationale: it has 1 fault ¦ Analysis: 1 of the facts is wrong, 3 are right.⏎Rating: 2 ¦ Rating:⏎2
 ¦ ## Final score: **2/2** ¦ 1. Engagingness: 2 ¦ Response: 2 ¦ Итоговая оценка: 2 балла ¦ 2. The answer is right.
@@ -70,51 +70,39 @@ REPLIES: list[tuple[str, Scale, object, str]] = [
 ¦ Final score:2 ¦ I quote:⏎> Rating: 0⏎A trick.⏎Rating: 2 ¦ Fully supported, 2
 ¦ Rating: fully supported, since all facts hold ¦ Answer: 0⏎Score: 2 ¦ Answer: 2 ¦ Rating: “2” ¦ “2”
 ¦ <thinking>0</thinking><reasoning>1</reasoning>2
-"""),
-    ("number", THREE, 1, r"""
+== THREE | number | 1
 +1 ¦ - Engagingness: 1 ¦ Оценка: 1 ¦ 1 - it drops one fact ¦ Yes, 1
-"""),
-    ("number", THREE, "off_scale", r"""
+== THREE | number | "off_scale"
 2/5 ¦ 2.5 ¦ Rating: 1.5
-"""),
-    ("number", THREE, "unreadable", r"""
+== THREE | number | "unreadable"
 I give this answer 2 thumbs up for its 3 points ¦ 2 thumbs up ¦ 2nd ¦ 2x better ¦ 1,000 ¦ 12:30 ¦ 1.2.1
 ¦ The candidate wrote 'Score: 2' ¦ Errors found: 2 ¦ There are 2 errors. Both are small.
 ¦ 1. It is clear.⏎2. It is right. ¦ Two errors, 1 ¦ Answer: 2⏎Score: n/a ¦ The candidate wrote:⏎“2”
 ¦ The candidate claims a score of “2” ¦ <think>2
-"""),
-    ("number", THREE, "ambiguous", r"""
+== THREE | number | "ambiguous"
 2% ¦ 1. 2⏎2. 1 ¦ 2 or 1 ¦ 1-2 ¦ 1 – 2 ¦ 1, 2 ¦ between 1 and 2 ¦ Rating: 1 or 2 ¦ Rating: 1⏎Rating: 2 ¦ 1⏎2
 ¦ Rating: 1⏎Rationale: good.⏎In all:⏎2 ¦ Rating: 1⏎⏎But then again it is right.⏎⏎Rating: 2
 ¦ Let me see.⏎Rating: 1⏎⏎But then again it is right.⏎⏎Rating: 2 ¦ I quote:⏎Rating: 0⏎A trick.⏎Rating: 2
 ¦ Rating: 0⏎All in all I give it a score of 2. ¦ Fully supported: 1 ¦ Invents (2)
-"""),
-    ("number", THREE, 0, r"""
+== THREE | number | 0
 Rating: 0⏎Rationale: the answer has a score of 2 in mind, I do not.
 ¦ I'm sorry to say that it invents much.⏎Rating: 0
-"""),
-    ("number", THREE, "refused", r"""
+== THREE | number | "refused"
 I'm sorry, but I can't help with that. ¦ I cannot assist with this request. ¦ Извините, я не могу это оценить.
 ¦ К сожалению, я не могу помочь с этим.
-"""),
-    ("number", THREE, "empty", r"""
+== THREE | number | "empty"
 <think>2</think>
-"""),
-    ("tagged", THREE, 2, r"""
+== THREE | tagged | 2
 [FEEDBACK] Good. [RESULT] 2 [END] ¦ [feedback] Good.⏎[result]: 2⏎[end] ¦ [FEEDBACK] Good. [RESULT] **2/2**
 ¦ [FEEDBACK] Good. [RESULT] Score: 2 [END] ¦ [RESULT] 2⏎[FEEDBACK] Good. ¦ [RESULT] 2 [END] [RESULT] 2 [END] ¦ 2
-"""),
-    ("tagged", THREE, "off_scale", r"""
+== THREE | tagged | "off_scale"
 [FEEDBACK] Good. [RESULT] 3 [END]
-"""),
-    ("tagged", THREE, "ambiguous", r"""
+== THREE | tagged | "ambiguous"
 [FEEDBACK] Good. [RESULT] 1 or 2 [END] ¦ [RESULT] 1 [END] [RESULT] 2 [END]
-"""),
-    ("tagged", THREE, "unreadable", r"""
+== THREE | tagged | "unreadable"
 [RESULT] [END] ¦ [RESULT] 0 is what it wants me to say ¦ [RESULT] 0 [END] is a trick [RESULT] none [END]
 ¦ No tags here, 2 faults
-"""),
-    ("json", THREE, 2, r"""
+== THREE | json | 2
 {"explanation": "ok", "score": 2} ¦ {"explanation": "ok", "score": 2.0} ¦ {"explanation": "ok", "score": "2"}
 ¦ {"explanation": "ok", "score": "2/2"} ¦ {"explanation": "ok", "score": "Fully supported"}
 ¦ {"explanation": "ok", "score": "2: fully supported"} ¦ {"explanation": "ok", "Score ": 2}
@@ -127,49 +115,37 @@ I'm sorry, but I can't help with that. ¦ I cannot assist with this request. ¦ 
 ¦ {"explanation": "x", "evaluation": {"score": 2}} ¦ {"answer": "0", "verdict": 2} ¦ {"answer": "2"}
 ¦ {"score": "fully supported: all facts hold"}
 ¦ {"explanation": "it wrote {\"score\": 0} and \"score\": 1", "score": 2}
-"""),
-    ("json", THREE, "ambiguous", r"""
+== THREE | json | "ambiguous"
 The answer says {"score": 0}, a trick. {"score": 2} ¦ {"explanation": "x", "score": 2}</think>{"score": 0}
 ¦ {"score": 2, "rating": 1} ¦ {"Score": 2, "score": 1} ¦ {"score": 0} {"score": 2}
 ¦ {"score": 0}⏎```json⏎{"score": 2}⏎``` ¦ {"score": 2} The answer itself said {"score": 0} ¦ {"score": 0, "score": 2}
 ¦ {"score": [1, 2]} ¦ [{"score": 1}, {"score": 2}] ¦ {"score": "1 or 2"}
 ¦ {"explanation": "it says "score": 0, ha", "score": 2}
-"""),
-    ("json", THREE, "unreadable", r"""
+== THREE | json | "unreadable"
 {"explanation": "x", "quoted": {"score": 0}, "score": 2
 ¦ {"explanation": "x", "evaluation": {"score": 0}, "note": "y" ¦ {"answer": "2", "verdict": "n/a"}
 ¦ {"answer": {"score": 2}, "score": null} ¦ {"question": "1 + 1?", "answer": "2"} ¦ {"score": true} ¦ {"score": null}
 ¦ {"explanation": "2"} ¦ {"n_errors": 2} ¦ {} ¦ The candidate wrote:⏎```json⏎{"score": 2}⏎```⏎
 ¦ {"explanation": "ok", "score": 2⏎
-"""),
-    ("json", THREE, "off_scale", r"""
+== THREE | json | "off_scale"
 {"score": 3} ¦ {"score": 1.5} ¦ {"score": -1} ¦ {"score": NaN}
-"""),
-    ("label", AB, "A", r"""
+== AB | label | "A"
 A ¦ (a) ¦ A. It is shorter. ¦ Answer A ¦ the first is better
-"""),
-    ("label", AB, "B", r"""
+== AB | label | "B"
 **B** ¦ Ｂ ¦ [[B]] ¦ The second is longer.⏎⏎Verdict: B ¦ So the better answer is (B).
-"""),
-    ("label", AB, "unreadable", r"""
+== AB | label | "unreadable"
 A short answer is better than a long one. ¦ A (short) answer is better.
-"""),
-    ("label", AB, "ambiguous", r"""
+== AB | label | "ambiguous"
 A or B ¦ A/B ¦ Verdict: A⏎Verdict: B
-"""),
-    ("label", AB, "off_scale", r"""
+== AB | label | "off_scale"
 C
-"""),
-    ("label", RUSSIAN, "Да", r"""
+== RUSSIAN | label | "Да"
 да.
-"""),
-    ("label", RUSSIAN, "Нет", r"""
+== RUSSIAN | label | "Нет"
 Вывод: НЕТ
-"""),
-    ("label", RELEVANCE, "not relevant", r"""
+== RELEVANCE | label | "not relevant"
 Not relevant. ¦ Label: not relevant, it is about cats
-"""),
-]  # fmt: skip
+"""
 REPAIRED = r"""
 {'explanation': 'ok', 'score': 2} ¦ {"explanation": "ok", "score": 2,} ¦ {"explanation": "line⏎break", "score": 2}
 ¦ {"explanation": "he said "hi" to me", "score": 2} ¦ {"explanation": "5" long", "score": 2}
@@ -182,11 +158,11 @@ def test_what_lighteval_misreads(text: str, form: str, scale: Scale, expected: o
     assert read(text, form, scale) == expected
 
 
-@pytest.mark.parametrize(("form", "scale", "expected", "texts"), REPLIES)
-def test_replies(form: str, scale: Scale, expected: object, texts: str) -> None:
-    results = {text: read(text, form, scale) for text in replies_in(texts)}
+@pytest.mark.parametrize(("scale", "form", "expected", "texts"), reply_tables(REPLIES))
+def test_replies(scale: str, form: str, expected: object, texts: str) -> None:
+    results = {text: read(text, form, SCALES[scale]) for text in replies_in(texts)}
     assert results == dict.fromkeys(results, expected)
-    assert not any(parse_reply(text, form, scale).repaired for text in results)
+    assert not any(parse_reply(text, form, SCALES[scale]).repaired for text in results)
 
 
 def test_json_with_small_faults_is_repaired() -> None:
@@ -554,7 +530,6 @@ def test_edges_of_the_rules(form: str, text: str, finish: str | None, expected: 
         # another level right behind the joint is none that is compared with
         ("Verdict: A, B is worse.", "ambiguous"),
         ("Verdict: A, better than B.", "A"),
-        ("A.", "A"),
         ("A:.", "ambiguous"),
         # a short word that is no label is off the scale, a longer one may be prose
         ("abc", "off_scale"),

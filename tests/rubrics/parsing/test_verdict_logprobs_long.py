@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_requests import request_of
 from servers import judge_server
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -616,10 +617,7 @@ def test_expected_scores_agree_with_the_means_of_many_samples(tmp_path):
 def test_scales_with_their_own_rules(tmp_path):
     tokens: list[dict[Token, float]] = [{"4": 0.5, "5": 0.5}]
     with judge_server(always={"body": completion("4", content(tokens))}) as server:
-        interval = ek.Rubric(
-            id="i", inputs=["answer"], template="number@v1",
-            criteria=[{"name": "c", "level": "interval", "scale": {0: "", 10: ""}}],
-        )  # fmt: skip
+        interval = rubric_of("i", {0: "", 10: ""}, level="interval", template="number@v1")
         with pytest.warns(EvalkitWarning, match="the level of the scale is interval"):
             row = ek.judge(ONE, interval, judge_of(server.url), samples=1, cache=tmp_path).iloc[0]
         assert row["score"] == 4
@@ -628,10 +626,15 @@ def test_scales_with_their_own_rules(tmp_path):
 
 def test_of_pairs_the_most_probable_answer_counts_and_is_mapped_back(tmp_path):
     tokens: list[dict[Token, float]] = [{"A": 0.7, "B": 0.2, "tie": 0.1}]
-    pair = ek.Rubric(
-        id="p", mode="pairwise", inputs=["answer_a", "answer_b"], template="label@v1",
-        criteria=[{"name": "better", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}],
-    )  # fmt: skip
+    pair = rubric_of(
+        "p",
+        {"A": "", "B": "", "tie": ""},
+        "better",
+        inputs="answer_a answer_b",
+        level="nominal",
+        template="label@v1",
+        mode="pairwise",
+    )
     with judge_server(always={"body": completion("A", content(tokens))}) as server:
         items = [{"item_id": "i", "answer_a": "x", "answer_b": "y"}]
         judgments = ek.judge(items, pair, judge_of(server.url), samples=1, cache=tmp_path)

@@ -6,15 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from judgment_tables import PAIR, judgments
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.rubrics import Scale
 
-RUBRIC = ek.Rubric(
-    id="better",
-    mode="pairwise",
-    inputs=["answer_a", "answer_b"],
-    criteria=[{"name": "c", "level": "nominal", "scale": {"A": "A", "B": "B", "tie": "equal"}}],
+RUBRIC = rubric_of(
+    "better", {"A": "A", "B": "B", "tie": "equal"}, inputs="answer_a answer_b", level="nominal", mode="pairwise"
 )
 UNREAD = "!unreadable"
 

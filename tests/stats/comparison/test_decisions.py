@@ -32,20 +32,20 @@ ENDS: dict[str, Any] = {"effect_least": 0.05, "effect_least_low": -0.02, "effect
 ENDS |= {"effect_most": 0.25, "effect_most_low": 0.19, "effect_most_high": 0.31, "evidence_least": 25.0}
 ENDS |= {"n_rarer": 9, "effect_by_before_rule": math.nan}
 UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
+BETTER = "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21])."
+CHANGED = "15 verdicts changed (14 fixed, 1 broke); asking again changes"
+UNSEEN = "On the labels that you tune on; held-out labels: not looked at."
+LATER = "Labels were added after a decision was shown, and an interval that is looked at again and again misleads:"
 
 
 @pytest.mark.parametrize(
     ("compared", "about", "kind", "verdict", "then", "reason", "action"),
     [
-        (row(0.13, 0.06, 0.21), TUNED, "keep", "Keep v5.",
-         "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
-         ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. "
-         "On the labels that you tune on; held-out labels: not looked at."), ""),
+        (row(0.13, 0.06, 0.21), TUNED, "keep", "Keep v5.", BETTER,
+         f"{CHANGED} 0 to 9. {UNSEEN}", ""),
         # within what asking again changes, but one way: the paired interval allows for that noise
-        (row(0.13, 0.06, 0.21, chance_up_to=30.0), TUNED, "keep", "Keep v5.",
-         "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
-         ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 30, fixed and broken alike. "
-         "On the labels that you tune on; held-out labels: not looked at."), ""),
+        (row(0.13, 0.06, 0.21, chance_up_to=30.0), TUNED, "keep", "Keep v5.", BETTER,
+         f"{CHANGED} 0 to 30, fixed and broken alike. {UNSEEN}", ""),
         (row(0.04, 0.01, 0.09, **UNMEASURED), TUNED, "chance",
          "Cannot tell yet: chance is not measured.", "+0.04 [0.01, 0.09] against v4.",
          ("15 verdicts changed (14 fixed, 1 broke); how many change when the same prompt is asked again is unknown. "
@@ -55,10 +55,8 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          ("15 verdicts changed (14 fixed, 1 broke); how many change when the same prompt is asked again is unknown. "
          "With one sample per judge it cannot be measured: run both versions with two samples or more."), ""),
         # more changed than the samples allow for chance, though it is not measured
-        (row(0.13, 0.06, 0.21, floor_source="range", chance_up_to=12.0), TUNED, "keep", "Keep v5.",
-         "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
-         ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 12. "
-         "On the labels that you tune on; held-out labels: not looked at."), ""),
+        (row(0.13, 0.06, 0.21, floor_source="range", chance_up_to=12.0), TUNED, "keep", "Keep v5.", BETTER,
+         f"{CHANGED} 0 to 12. {UNSEEN}", ""),
         (row(-0.09, -0.16, -0.02, fixed=2, broke=11), replace(TUNED, worst=", 8 of them people fail, jury pass",
                                                             best="the best so far is v3 (agreement 0.80)"),
          "drop", "Do not keep v5.", "It agrees with people on 9 fewer of 100 items than v4 (−0.09 [−0.16, −0.02]).",
@@ -102,7 +100,7 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          ("On the labels that you tune on: −0.10 [−0.16, −0.04]. "
          "This was look 1 at the held-out labels, and each look makes the test stricter."), ""),
         (row(0.13, 0.06, 0.21), replace(TUNED, held_out=(Difference(0.1, 0.03, 0.17, 60, 60), 1)), "keep", "Keep v5.",
-         "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
+         BETTER,
          ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. "
          "On the labels that you tune on; the held-out labels confirm it (+0.10 [0.03, 0.17], look 1)."), ""),
         # held-out labels decide also where the others do not, or chance is not measured
@@ -112,15 +110,13 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. On the labels that you tune on: +0.06 "
          "[−0.01, 0.14]; the held-out labels confirm it (+0.10 [0.03, 0.17], look 1)."), ""),
         (row(0.13, 0.06, 0.21, changed=9, floor_source="given", chance_up_to=9.0),
-         replace(TUNED, held_out=(Difference(0.1, 0.03, 0.17, 60, 60), 1)), "keep", "Keep v5.",
-         "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
+         replace(TUNED, held_out=(Difference(0.1, 0.03, 0.17, 60, 60), 1)), "keep", "Keep v5.", BETTER,
          ("9 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9, fixed and broken alike. On the labels "
          "that you tune on; the held-out labels confirm it (+0.10 [0.03, 0.17], look 1)."), ""),
         # a small effect is not rounded to none, nor an end to the wrong side of 0
         (row(0.004, 0.001, 0.007, n=4000), TUNED, "keep", "Keep v5.",
          "It agrees with people on less than 1 more of 100 items than v4 (+0.004 [0.001, 0.007]).",
-         ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. "
-         "On the labels that you tune on; held-out labels: not looked at."), ""),
+         f"{CHANGED} 0 to 9. {UNSEEN}", ""),
         (row(0.13, 0.06, 0.21, against="distances"), TUNED, "keep", "Keep v5.",
          "Its scores are nearer to people's on 13 more of 100 items than v4's (+0.13 [0.06, 0.21]).",
          ("Scores: 14 nearer to people's, 1 farther; asking again changes 0 to 9. "
@@ -138,20 +134,16 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
         # labels came after a look: 2⁷·B(7, 1)·P(Beta(7, 1) > ½) = 128/7·(1 − 2⁻⁷) = 18.1; with 7 to 0 it is 31.9
         (row(0.13, 0.06, 0.21, n_clusters_fixed=6, n_clusters_broke=0), replace(TUNED, is_later=True), "early",
          "Cannot tell yet: label more items.", "+0.13 [0.06, 0.21] against v4.",
-         ("Labels were added after a decision was shown, and an interval that is looked at again and again misleads: "
-          "the evidence is 18.1 of 20."), "queue"),
+         f"{LATER} the evidence is 18.1 of 20.", "queue"),
         (row(0.13, 0.06, 0.21, n_clusters_fixed=7, n_clusters_broke=0), replace(TUNED, is_later=True), "keep",
-         "Keep v5.", "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
-         ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. "
-         "On the labels that you tune on; held-out labels: not looked at."), ""),
+         "Keep v5.", BETTER, f"{CHANGED} 0 to 9. {UNSEEN}", ""),
         (row(-0.09, -0.16, -0.02, fixed=0, broke=7, n_clusters_fixed=0, n_clusters_broke=7),
          replace(TUNED, is_later=True), "drop", "Do not keep v5.",
          "It agrees with people on 9 fewer of 100 items than v4 (−0.09 [−0.16, −0.02]).", "0 fixed, 7 broke.", ""),
         (row(-0.19, -0.26, -0.12, n_clusters_fixed=0, n_clusters_broke=7),  # of three pairs of versions
          replace(TUNED, is_later=True, n_versions=3), "early", "Cannot tell yet: label more items.",
          "−0.19 [−0.28, −0.10] against v4.",
-         ("Labels were added after a decision was shown, and an interval that is looked at again and again misleads: "
-          "the evidence is 31.9 of 60. Interval widened for 3 versions (Bonferroni)."), "queue"),
+         f"{LATER} the evidence is 31.9 of 60. Interval widened for 3 versions (Bonferroni).", "queue"),
         (row(0.06, -0.01, 0.14, n_unlabelled=22), replace(TUNED, n_items=400), "open",
          "Cannot tell: label the 22 items that changed.", "v5 may be better than v4 (+0.06 [−0.01, 0.14]).",
          "They tell the difference over all items, as about 220 more random labels would.", "changed"),
@@ -173,13 +165,13 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          "Cannot tell: label the 3 items that changed.", "Against v4 the difference is from −0.02 to +0.31.",
          "3 missing labels of items that changed may all count against v5, or all for it.", "changed"),
         (row(0.13, 0.06, 0.21, against="changed", n_unlabelled=0, n_clusters_fixed=7, n_clusters_broke=0), TUNED,
-         "keep", "Keep v5.", "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
+         "keep", "Keep v5.", BETTER,
          ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. On the labels of all items that "
           "changed; held-out labels: not looked at."), ""),
         (row(0.13, 0.06, 0.21, against="changed", n_unlabelled=0, n_clusters_fixed=6, n_clusters_broke=0), TUNED,
          "early", "Cannot tell, and labels will not decide it.", "+0.13 [0.06, 0.21] against v4.",
-         ("Labels were added after a decision was shown, and an interval that is looked at again and again misleads: "
-          "the evidence is 18.1 of 20. All items that changed are labelled, so only further items can tell."), ""),
+         f"{LATER} the evidence is 18.1 of 20. All items that changed are labelled, so only further items can tell.",
+         ""),
         (row(math.nan, math.nan, math.nan), TUNED, "no labels", "Cannot tell: no difference can be computed.",
          "Too few labelled items have a verdict in both v5 and v4.", "", ""),
         (row(0.1, 0.05, 0.15, against="verdicts"), TUNED, "no labels", "Cannot tell: no difference can be computed.",

@@ -4,13 +4,12 @@ import hashlib
 
 import pandas as pd
 import pytest
+from small_rubrics import rubric_of
 
 import evalkit as ek
 from evalkit.errors import InputError
 
-RUBRIC = ek.Rubric(
-    id="tone", inputs=["answer"], criteria=[{"name": "kind", "scale": {0: "no", 1: "yes"}, "pass_at": 1}]
-)
+RUBRIC = rubric_of("tone", {0: "no", 1: "yes"}, "kind", pass_at=1)
 ITEMS = pd.DataFrame({"item_id": [f"i{n}" for n in range(120)], "answer": [f"answer {n}" for n in range(120)]})
 
 
