@@ -82,11 +82,8 @@ def compare(
         Human labels, as in `align`; by default those of the evaluations (of `after` where they differ). Held-out ones
         are left out. An empty table: no labels. Labels with the `source` ``changed`` count once all items whose verdict
         changed have a label.
-    across_modes
-        Allow one judge on one side and a jury on the other.
-    same_prompts
-        The same judge then and now, after ``refresh=True``: refuse what differs in rubric versions, judges, samples or
-        prompts. Then `status` says whether the judge itself changed, as a served model may under one name.
+    across_modes, same_prompts
+        Allow a judge against a jury. Refuse other prompts, judges or samples: `status` says if the judge changed.
     clusters, scale
         item_id -> cluster, by default `before.clusters`, else the item; what plain tables cannot say, as in `vote`.
     rows
@@ -111,21 +108,18 @@ def compare(
           fail to pass and back), `effect` = (fixed − broke)/n (Agresti and Min 2005) of `n_paired` items in
           `n_paired_clusters`, `mcnemar_p` (mid-p), `n_clusters_fixed`, `n_clusters_broke`; `effect_by_before_rule`: by
           the pass rule of `before`, if it is another;
-        - `status`: ``changed`` (`change_p_holm` < .05), ``no change seen``, ``cannot tell`` (one sample) or ``same
-          replies``; `models_before`, `models_after`: the models that the replies name; `scored_before`, `scored_after`:
-          share of the judgments that are scored (0-1);
+        - `status`: ``changed`` (`change_p_holm` < .05), ``no change seen``, ``cannot tell`` or ``same replies``;
+          `models_before`, `models_after`, as replies name them; `scored_before`, `scored_after`: share of judgments;
         - `n_unlabelled` changed items; until they are labelled, `effect_least`, `effect_most` and `evidence_least` are
           the bounds; `n_rarer`: clusters with the rarer verdict; under 3, no decision says to keep `after`;
         - `mean_difference` of `score_norm` (after − before) on `n_scored` items, `sign_flip_p`; `score_difference` in
-          the units of the score;
-        - `…_holm`: p adjusted over all rows; `notes`.
+          the units of the score; `…_holm`: p adjusted over all rows; `notes`.
 
     Raises
     ------
     InputError
-        When a side has no judgments or several versions of one rubric, or the sides share no criterion; when
-        a label is there twice or not on its scale; when `floor` is of other prompts; for sides that ``same_prompts``
-        refuses.
+        When a side has no judgments or several versions of one rubric, or the sides share no criterion; when a label is
+        there twice or not on its scale; when `floor`, or with ``same_prompts`` a side, is of other prompts.
     ConfigError
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
 
