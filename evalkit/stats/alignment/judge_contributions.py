@@ -56,7 +56,7 @@ _WHOLE, _WITHOUT = "\x00jury", "\x00without "
 @with_id_notes
 def jury_value(
     votes: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     *,
     figure: str | None = None,
     method: AggregateRule | Callable[..., Any] = "mean",

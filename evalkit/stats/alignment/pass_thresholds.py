@@ -57,7 +57,7 @@ _DECIDES = 7.84  # (1.96 + .84)²: 95 % confidence, a power of .8
 @with_id_notes
 def pass_threshold(
     judged: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     folds: int = 5,
     *,
     of: ThresholdOf = "score",
