@@ -56,6 +56,10 @@ _COLUMNS = (
     "number: n_clusters_effective alpha_single± alpha_vote± percent_agreement± phi± spread_item",
     "number: spread_judge spread_item_judge spread_sample spread_draw; count: n_tied; text: ties",
 )
+_OTHER_ALPHA = {
+    "samples": Note("not computed from judgments: pass full=True, or their votes", ("alpha_vote",)),
+    "votes": Note("votes do not hold the samples: pass judgments", ("alpha_single",)),
+}
 _FULL = "text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±"
 
 
@@ -176,6 +180,8 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
         row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies", data.clusters)
         shares = percent_agreement(data.labels)
         row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels", data.clusters)
+        if data.form == "votes" or votes is None:
+            notes.append(_OTHER_ALPHA[data.form])
     row |= _spread(data, notes, data.n_samples)
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
