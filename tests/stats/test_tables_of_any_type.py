@@ -104,7 +104,7 @@ FUNCTIONS = {
     "examples": (PEOPLE[PEOPLE["annotator"] == "p"], lambda t: ek.next_labels(ITEMS, 5, labels=t, strategy="examples")),
     "vote of expected": (EXPECTED, ek.vote),
     "reliability of expected": (EXPECTED, ek.reliability),
-    "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True, ties="half")),
+    "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True)),
     "split_labels": (PEOPLE, ek.split_labels),
     "next_labels": (VOTES, lambda t: ek.next_labels(t, 5)),
     "rank by items": (ITEMS, lambda t: ek.rank(PAIR_VOTES, t)),
