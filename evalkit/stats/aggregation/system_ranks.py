@@ -8,7 +8,8 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.core.settings import check_choice
+from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import PAIR_SCORES, measures
 from evalkit.rubrics.scales import Scale
@@ -96,8 +97,7 @@ def rank(
     >>> table[["system", "rank", "wins"]].values.tolist(), round(float(table["strength"].iloc[0]), 4)
     ([['x', 1, 8], ['y', 2, 4]], 0.3466)
     """
-    if ties not in get_args(Ties):
-        raise ConfigError(f"unknown model of ties {ties!r}; allowed: {', '.join(get_args(Ties))}")
+    check_choice("ties", ties, get_args(Ties))
     pairs, keys = compared(judged, items, "rank", system_a, system_b, item_id, clusters, scale)
     rows = list[dict[str, Any]]()
     for index in group(pairs, JUDGE_KEY).rows():
@@ -226,9 +226,7 @@ def compared(
         if pairs_of_items["item_id"].duplicated().any():  # several pairs of systems per item, which is then a cluster
             ids = judged["item_id"].map(key_text)
             names = ids + " (" + judged[a].map(str) + ", " + judged[b].map(str) + ")"
-            if clusters is None and "group_id" not in judged:
-                clusters = pd.Series(ids.to_numpy(), names).groupby(level=0).first()
-            elif clusters is not None:
+            if clusters is not None or "group_id" not in judged:
                 clusters_of_ids = clusters_of(ids.astype("str"), clusters)
                 clusters = pd.Series(clusters_of_ids.to_numpy(), names).groupby(level=0).first()
             judged = judged.assign(item_id=names)

@@ -350,14 +350,10 @@ def _agreement_of_rest(panel: Panel, answers: Answers, rows: Flags, kinds: KindO
 def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions, width: float) -> Found:
     """Every figure of the pairs, averaged over them, and its interval."""
     unit, n_units = jackknife_groups(clusters)
-    values = agreement.compare_pairs(pairs, unit, n_units, kinds)
-    found: Found = {}
-    for name, column in values.items():
-        value, transform = float(column[0]), agreement.figure_of(name).transform
-        ends = jackknife(value, column[1:], transform=transform, unit=unit)
-        has_ends = name in agreement.OF_GAPS and not np.isnan([value, width]).any()
-        found[name] = value, agreement.gap_interval(name, pairs, clusters, width) if has_ends else ends
-    return found
+    return {
+        name: (float(values[0]), agreement.figure_interval(name, values, pairs, clusters, width, unit))
+        for name, values in agreement.compare_pairs(pairs, unit, n_units, kinds).items()
+    }
 
 
 def _nothing_compared(row: Mapping[str, Any], *, means: bool) -> str:

@@ -329,7 +329,7 @@ def test_an_interval_is_never_of_zero_width():
 
 def test_wrong_input():
     votes, items = data(counted(SEEN))
-    with pytest.raises(ConfigError, match="unknown model of ties 'elo'; allowed: davidson, half"):
+    with pytest.raises(ConfigError, match="ties='elo' is unknown; allowed: 'davidson', 'half'"):
         ek.rank(votes, items, ties="elo")
     with pytest.raises(InputError, match="no column 'system_b' for the systems"):
         ek.rank(votes, items.drop(columns="system_b"))
