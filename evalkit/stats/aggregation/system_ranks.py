@@ -31,7 +31,6 @@ from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, Ints,
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 
 _SAME = 1e-6  # figures that differ by less differ by rounding alone
-_ALL_TIES = "every comparison is a tie"
 _NO_END = "an order explains every win and tie: no finite strength"
 
 
@@ -178,7 +177,7 @@ def _reasons(wins: Floats, even: Floats, core: Ints) -> list[str | None]:
     reasons[~(wins.T + even).any(axis=1)] = "won every scored comparison: no finite strength"
     reasons[~(wins + even).any(axis=1)] = "lost every scored comparison: no finite strength"
     if len(core) > 1:
-        tied = _ALL_TIES if not wins[inside].any() else _NO_END
+        tied = "every comparison is a tie" if not wins[inside].any() else _NO_END
         reasons[core] = None if has_maximum(wins[inside], even[inside]) else tied
     reasons[meets.any(axis=1) & (n_groups > 1)] = f"the systems fall into {n_groups} groups that never meet"
     reasons[~meets.any(axis=1)] = "nothing is scored"

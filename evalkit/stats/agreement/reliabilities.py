@@ -130,8 +130,7 @@ def reliability(
         raise InputError("reliability: ks= needs judgments with a column `sample`, and these are votes; pass judgments")
     by_vote = {}
     if full:
-        samples = frame if isinstance(judged, pd.DataFrame) else judged
-        votes = checked(vote(samples), "votes")[0] if form == "samples" else frame
+        votes = checked(vote(frame), "votes")[0] if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     rows = [
         data.head | row | {"n_tied": int(data.tied.sum())}

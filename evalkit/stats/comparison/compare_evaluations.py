@@ -541,7 +541,6 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -
     return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
 
 
-_NO_REPLY = ENGINE_REASONS
 _SLOT = ["item_id", "judge", "order", "sample"]
 
 
@@ -576,7 +575,9 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     samples count as new.
     """
     # not `isin`, which makes a scalar of each id
-    common = [(items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY) for side in (a, b)]
+    common = [
+        (items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(ENGINE_REASONS) for side in (a, b)
+    ]
     names = [*_SLOT, "label", "score", "error", "key"]
     types = dict.fromkeys(("judge", "order", "label"), object)
     parts = [side.loc[flags, names].astype(types) for side, flags in zip((a, b), common, strict=True)]
