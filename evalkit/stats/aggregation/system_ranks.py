@@ -132,8 +132,8 @@ def _ranked(part: pd.DataFrame, ties: Ties) -> list[dict[str, Any]]:
     ranks, rows = _ranks(reach, strength, (wins + wins.T + even).any(axis=1)), []
     for index, name in enumerate(names):
         reason = why[index] or (None if fitted else _NO_END)
-        row = {"notes": [reason]} if fitted is None or reason else _strength(fitted, np.searchsorted(core, index), used)
-        rows.append(row | {"system": str(name), "rank": ranks[index]} | _counts(data, index))
+        row: dict[str, Any] = {"system": str(name), "rank": ranks[index], "notes": [reason]} | _counts(data, index)
+        rows.append(row if fitted is None or reason else row | _strength(fitted, np.searchsorted(core, index), used))
     rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
     return rows
 

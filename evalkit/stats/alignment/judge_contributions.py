@@ -207,7 +207,7 @@ def _rows(panel: Panel, figure: str | None, reference: Reference, counting: Coun
 def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     notes: Notes = []
     n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
-    row = {"value": float(values[0])}
+    row: dict[str, Any] = {"value": float(values[0])}
     if np.isnan(values[0]):
         why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
         notes.append(Note(NO_ENDS if compared.needs_scale else why, (name,)))

@@ -168,7 +168,8 @@ def compare(
         "cannot tell": table["change_p_holm"].isna(),
         "changed": table["change_p_holm"].lt(ALPHA),
     }
-    table["status"] = schemas.categorical(np.select([*reasons.values()], [*reasons], "no change seen"))
+    holds = [flags.to_numpy(dtype=bool) for flags in reasons.values()]
+    table["status"] = schemas.categorical(np.select(holds, [*reasons], "no change seen"))
     table = sides[0].keys.restore(table)
     (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
     return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b, _decisions(table))
