@@ -1,4 +1,4 @@
-"""How often `ek.drift` says that a judge changed: where it did not, and where a share of its verdicts did.
+"""How often `ek.compare` says that a judge changed: where it did not, and where a share of its verdicts did.
 
     .venv-test/bin/python benchmarks/drift.py [RUNS [PROCESSES]]
 
@@ -46,13 +46,13 @@ def judged(base: pd.DataFrame, chances: np.ndarray, draw: np.random.Generator) -
 
 
 def status(run: int, *, base: pd.DataFrame, share: float, size: int) -> str:
-    """What `drift` says of one simulated judge."""
+    """What `compare` says of one simulated judge."""
     draw = np.random.default_rng([run, size, int(1000 * share)])
     chances = np.repeat(draw.beta(0.4, 0.4, N // size), size)
     turned = np.repeat(draw.random(N // size) < share, size)
     before, after = judged(base, chances, draw), judged(base, np.where(turned, 1 - chances, chances), draw)
     clusters = {f"i{at:03d}": at // size for at in range(N)}
-    return str(ek.drift(before, after, clusters=clusters)["status"].iloc[0])
+    return str(ek.compare(before, after, clusters=clusters, same_prompts=True).table["status"].iloc[0])
 
 
 def main() -> int:

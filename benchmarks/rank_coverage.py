@@ -2,10 +2,10 @@
 
 Four systems with strengths .9, .3, −.3 and −.9 (or eight, from 1.4 to −1.4), in random pairs with the ties of Davidson
 (ν = .8), in clusters whose comparisons are independent, or share how good each system is on them (standard deviation .7
-of the log odds; the truth is then the limit of the estimate over clusters). With `discrimination`, two judges with γ of
-1.4 and .6 see every item, and the mean over systems and judges is shown. `python benchmarks/rank_coverage.py [ROUNDS]`
-(default 500: standard error of a cell about .5 points, as strengths of one round are not independent). Rounds in which
-a system wins or loses everything have no strength of it, and are left out; their share is shown if it is over 1 %.
+of the log odds; the truth is then the limit of the estimate over clusters). `python benchmarks/rank_coverage.py
+[ROUNDS]` (default 500: standard error of a cell about .5 points, as strengths of one round are not independent).
+Rounds in which a system wins or loses everything have no strength of it, and are left out; their share is shown if it
+is over 1 %.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from evalkit.stats.intervals import mean_interval
 
 STRENGTHS = {"4 systems": np.linspace(0.9, -0.9, 4), "8 systems": np.linspace(1.4, -1.4, 8)}
 SIZES = ((8, 8), (15, 4), (30, 4), (60, 1), (60, 4), (200, 1), (200, 4))
-NU, GAMMAS, SHARED = 0.8, (1.4, 0.6), 0.7
+NU, SHARED = 0.8, 0.7
 LOW, HIGH = 0.93, 0.975
 
 
@@ -31,7 +31,7 @@ def drawn(draw: np.random.Generator, units: int, size: int, strengths: np.ndarra
     first = draw.integers(0, k, n)
     second = (first + draw.integers(1, k, n)) % k
     own = strengths + shared * draw.normal(size=(units, k))
-    return Comparisons(first, second, np.zeros(n, np.int64), voted(draw, own[unit, first] - own[unit, second]), unit)
+    return Comparisons(first, second, voted(draw, own[unit, first] - own[unit, second]), unit)
 
 
 def voted(draw: np.random.Generator, odds: np.ndarray) -> np.ndarray:
@@ -40,17 +40,10 @@ def voted(draw: np.random.Generator, odds: np.ndarray) -> np.ndarray:
     return np.select([place < weight[0], place < weight[:2].sum(axis=0)], [1.0, 0.5], 0.0)
 
 
-def judged_twice(draw: np.random.Generator, one: Comparisons, strengths: np.ndarray) -> Comparisons:
-    odds = strengths[one.first] - strengths[one.second]
-    value = np.concatenate([voted(draw, gamma * odds) for gamma in GAMMAS])
-    twice = [np.tile(column, 2) for column in (one.first, one.second, one.unit)]
-    return Comparisons(twice[0], twice[1], np.repeat([0, 1], len(odds)), value, twice[2])
-
-
-def fitted(data: Comparisons, k: int, *, discrimination: bool) -> Fit | None:
+def fitted(data: Comparisons, k: int) -> Fit | None:
     wins, even = win_counts(data, k)
     reach = np.linalg.matrix_power((wins + even > 0) + np.eye(k), k) > 0
-    return fit(data, "davidson", discrimination=discrimination) if reach.all() and has_maximum(wins, even) else None
+    return fit(data, "davidson") if reach.all() and has_maximum(wins, even) else None
 
 
 def share(draw: np.random.Generator, rounds: int, where: tuple[int, int], strengths: np.ndarray, kind: str) -> str:
@@ -59,17 +52,14 @@ def share(draw: np.random.Generator, rounds: int, where: tuple[int, int], streng
     if shared:
         many = fit(drawn(np.random.default_rng(0), 100_000, 4, strengths, shared), "davidson")
         truth = many.strength if many else truth
-    truth = np.concatenate([truth, GAMMAS]) if kind == "discrimination" else truth
     held, missing = [], 0
     for _ in range(rounds):
         data = drawn(draw, *where, strengths, shared)
-        if kind == "discrimination":
-            data = judged_twice(draw, data, strengths)
-        found = fitted(data, len(strengths), discrimination=kind == "discrimination")
+        found = fitted(data, len(strengths))
         if found is None:
             missing += 1
             continue
-        ends = [mean_interval(column, np.arange(len(column))) for column in found.clusters[:, : len(truth)].T]
+        ends = [mean_interval(column, np.arange(len(column))) for column in found.clusters.T]
         held.append(np.mean([end.low <= value <= end.high for end, value in zip(ends, truth, strict=True)]))
     if len(held) < 0.1 * rounds:
         return f"({100 * missing / rounds:.0f}% NA)"
@@ -87,7 +77,7 @@ def main(rounds: int) -> int:
     print(f"coverage of 95 % intervals in %, {rounds} rounds; * outside of 93-97.5 by over two standard errors")
     print(f"{'clusters × comparisons':36}" + "".join(f"{f'{units} × {size}':>16}" for units, size in SIZES))
     for name, strengths in STRENGTHS.items():
-        for kind in ("independent", "shared", "discrimination"):
+        for kind in ("independent", "shared"):
             draw = np.random.default_rng([len(strengths), len(kind)])
             texts = [share(draw, rounds, where, strengths, kind) for where in SIZES]
             missed += sum("*" in text for text in texts)

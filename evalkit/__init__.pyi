@@ -60,7 +60,6 @@ from .stats import next_labels as next_labels
 from .stats import corpus_estimate as corpus_estimate
 from .evaluation import calibrate as calibrate
 from .stats import compare as compare
-from .stats import drift as drift
 
 # all at once, and what follows
 from .evaluation import evaluate as evaluate

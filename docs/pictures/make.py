@@ -45,7 +45,7 @@ def ranked() -> pd.DataFrame:
         label = np.select([seen > 0.3, seen < -0.3], ["A", "B"], "tie")
         parts.append(items.assign(criterion="quality", judge=judge, label=label))
     votes = ek.vote(ek.import_judgments(pd.concat(parts, ignore_index=True), rubric, score="label"))
-    return ek.rank(votes, items, discrimination=True)
+    return ek.rank(votes, items)
 
 
 def matrix(title: str, counts: list[list[int]]) -> Panel:

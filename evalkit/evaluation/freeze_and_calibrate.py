@@ -149,10 +149,7 @@ def calibrate(
     ['isotonic']
     """
     own = judged if isinstance(judged, Evaluation) else None
-    said = labels if labels is not None or own is None else own.labels
-    if said is None:
-        raise InputError("calibrate needs human labels; pass labels=")
-    made = fit_calibration(judged, said, figure=figure, clusters=clusters, cache=cache)
+    made = fit_calibration(judged, labels, figure=figure, clusters=clusters, cache=cache)
     return made if own is None or own.spec is None else replace(made, key=_settings_key(own))
 
 

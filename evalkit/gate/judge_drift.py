@@ -18,7 +18,7 @@ from evalkit.errors import counted
 from evalkit.gate.precedence import GateOptions
 from evalkit.gate.results_and_exit_code import Status, SuiteResult
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.comparison.drifts import drift
+from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.result_tables import JURY
 from evalkit.stats.significance import Outcomes, holm, permuted_samples
 from evalkit.stats.voting import vote
@@ -54,7 +54,7 @@ def measure_drift(works: Iterable[Worklist], options: GateOptions) -> list[Suite
             continue
         clusters = pd.Series(list(work.clusters), index=[str(at) for at in range(len(work.inputs))])
         sides = [_side(table[there.to_numpy()], work) for table in (before, after)]
-        table = drift(*sides, clusters=clusters)
+        table = compare(*sides, clusters=clusters, same_prompts=True).table
         tables.append(table.assign(left_out=len(missing[0] | missing[1]), n_tests=len(work.inputs)))
     rows = pd.concat(tables).to_dict("records") if tables else []
     adjusted = holm(np.array([row["change_p"] for row in rows], dtype=np.float64))
@@ -77,8 +77,8 @@ def _row(row: dict[Any, Any], p: float) -> SuiteResult:
     changed = "NA" if pd.isna(row["changed"]) else row["changed"]
     text = f"{named}: {status}: {changed} of {counted(row['n_common'], 'test')} with another verdict{limit}"
     text += f", p {p_value(p)} by all samples"
-    if not np.isnan(row["passes"]):
-        text += f"; share that passes {figure(row['passes'], row['passes_low'], row['passes_high'])} higher"
+    if not np.isnan(row["effect"]):
+        text += f"; share that passes {figure(row['effect'], row['effect_low'], row['effect_high'])} higher"
     models = [row[f"models_{side}"] for side in ("before", "after")]
     if models[0] != models[1]:
         text += f"; model {models[0]} → {models[1]}"

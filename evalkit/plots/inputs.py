@@ -42,12 +42,7 @@ def labels_of(judged: Judged, labels: LabelsLike | None, drawn: pd.DataFrame) ->
 
     Their ids are spelled as those of the table that is drawn.
     """
-    table = labels if labels is not None else getattr(judged, "labels", None)
-    if table is None:
-        raise InputError(
-            "human labels are missing; pass labels=, a table with the columns item_id, criterion, annotator and label"
-        )
-    human, note = take_part(labels_for(judged, table, list(map(str, drawn["criterion"].unique()))), None)
+    human, note = take_part(labels_for(judged, labels, list(map(str, drawn["criterion"].unique()))), None)
     human = human[human["label"].notna().to_numpy()]
     return of_items(human, drawn), note
 

@@ -21,7 +21,6 @@ from .alignment.pass_probabilities import pass_probabilities as pass_probabiliti
 from .alignment.pass_thresholds import pass_threshold as pass_threshold
 from .comparison.compare_evaluations import compare as compare
 from .comparison.comparison_table import Comparison as Comparison
-from .comparison.drifts import drift as drift
 from .comparison.halos import halo as halo
 from .comparison.noise_floors import noise_floor as noise_floor
 from .significance import alpha_of as alpha_of

@@ -134,14 +134,6 @@ def jackknife_row(
     return figure_row(name, float(values[0]), jackknife(values[0], values[1:], transform=transform, unit=unit), notes)
 
 
-def value_row(
-    name: str, values: Floats, transform: Transform, notes: Notes, why: str, unit: Ints | None = None
-) -> dict[str, float]:
-    """As `jackknife_row`, in the columns `value`, `low` and `high`."""
-    row = jackknife_row(name, values, transform, notes, why, unit)
-    return {"value": row[name], "low": row.get(f"{name}_low", np.nan), "high": row.get(f"{name}_high", np.nan)}
-
-
 def cluster_counts(clusters: Ints) -> dict[str, float]:
     """The number of clusters of some items, and to how many equal ones they are equivalent (`effective_clusters`)."""
     return {"n_clusters": len(np.unique(clusters)), "n_clusters_effective": effective_clusters(clusters)}

@@ -301,7 +301,9 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
 
 
 def _way_to_read(source: object, name: str) -> str:
-    """How a path, or the folder that `judge_files` returns, becomes a table; empty for what is neither."""
+    """How a path, an evaluation, or the folder that `judge_files` returns, becomes a table; empty for other things."""
+    if isinstance(getattr(source, name, None), pd.DataFrame):
+        return f"; pass its table, as in evaluation.{name}"
     if not isinstance(source, (str, PurePath)) and not hasattr(source, "folder"):
         return ""
     if name == "labels":

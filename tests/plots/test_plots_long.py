@@ -502,11 +502,6 @@ class TestRank:
         assert len(shown) == len({*shown}) == 30
         assert "the first 30 of 40 systems" in alt
 
-    def test_judges_have_a_panel(self):
-        alt = plot_rank(self.ranks(discrimination=True)).alt
-        assert "c · all: strength: 1. new" in alt
-        assert "c · judges: discrimination: x, 7 of 8: 1.00" in alt
-
     def test_nothing_is_said_with_its_reason(self):
         alone = self.ranks().query("system == 'bad'")
         assert "nothing to show: c · x: strength: lost every scored comparison" in plot_rank(alone).alt

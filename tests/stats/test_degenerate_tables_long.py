@@ -222,11 +222,8 @@ def test_pairs_of_little_or_nothing(case):
         warnings.simplefilter("default", ResourceWarning)
         warnings.simplefilter("default", pytest.PytestUnraisableExceptionWarning)
         votes = ek.vote(found)
-        models = [
-            (table, ties) for table in (votes, ek.aggregate(votes)) for ties in ("davidson", "rao_kupper", "half")
-        ]
+        models = [(table, ties) for table in (votes, ek.aggregate(votes)) for ties in ("davidson", "half")]
         ranks = [ek.rank(table, items, ties=ties) for table, ties in models]
-        ranks.append(ek.rank(votes, items, discrimination=True))
         others = [ek.reliability(found, full=True), ek.disagreement(votes)]
     for table in ranks:
         assert (table["n_scored"] <= table["n_items"]).all()

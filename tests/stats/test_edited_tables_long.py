@@ -105,7 +105,7 @@ DOORS: dict[str, tuple[pd.DataFrame, Callable[[pd.DataFrame, pd.DataFrame], pd.D
     "noise_floor": (JUDGMENTS, lambda t, _: ek.stats.noise_floor(t, samples=1)),
     "compare": (JUDGMENTS, lambda t, _: ek.compare(t, turned(t)).table),
     "compare with labels": (JUDGMENTS, lambda t, p: ek.compare(t, turned(t), labels=p).table),
-    "drift": (JUDGMENTS, lambda t, _: ek.stats.drift(t, turned(t))),
+    "compare one judge": (JUDGMENTS, lambda t, _: ek.stats.compare(t, turned(t), same_prompts=True).table),
     "aggregate": (VOTES, lambda t, _: ek.aggregate(t)),
     "aggregate by majority": (VOTES, lambda t, _: ek.aggregate(t, method="majority")),
     "disagreement": (VOTES, lambda t, _: ek.disagreement(t)),

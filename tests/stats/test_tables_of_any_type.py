@@ -13,7 +13,7 @@ from judgment_tables import ORDINAL, PAIR, judgments
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitError, InputError
-from evalkit.stats import alt_test, confusion, drift, halo, jury_value, noise_floor, pass_threshold
+from evalkit.stats import alt_test, confusion, halo, jury_value, noise_floor, pass_threshold
 from evalkit.tables import schemas
 
 N = 24
@@ -99,12 +99,12 @@ FUNCTIONS = {
     "compare": (JUDGED, lambda t: ek.compare(t, JUDGED).table),
     "compare with labels": (EARLIER, lambda t: ek.compare(t, LATER, labels=PEOPLE).table),
     "compare by labels": (PEOPLE, lambda t: ek.compare(EARLIER, LATER, labels=t).table),
-    "drift": (EARLIER, lambda t: drift(t, LATER, labels=PEOPLE)),
+    "compare one judge": (EARLIER, lambda t: ek.compare(t, LATER, labels=PEOPLE, same_prompts=True).table),
     "halo": (SINGLE, lambda t: halo(t, TOGETHER, PEOPLE)),
     "examples": (PEOPLE[PEOPLE["annotator"] == "p"], lambda t: ek.next_labels(ITEMS, 5, labels=t, strategy="examples")),
     "vote of expected": (EXPECTED, ek.vote),
     "reliability of expected": (EXPECTED, ek.reliability),
-    "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True, ties="half")),
+    "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True)),
     "split_labels": (PEOPLE, ek.split_labels),
     "next_labels": (VOTES, lambda t: ek.next_labels(t, 5)),
     "rank by items": (ITEMS, lambda t: ek.rank(PAIR_VOTES, t)),

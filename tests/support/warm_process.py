@@ -36,7 +36,7 @@ from warm_client import ask
 OF_EVALKIT = (
     "scipy.stats", "pyarrow", "jinja2.sandbox", "httpx2", "evalkit.cli.main_command", "evalkit.gate.runner",
     "evalkit.gate.reports", "evalkit.evaluation.evaluating", "evalkit.engine.calls.event_loop",
-    "evalkit.engine.providers.openai", "evalkit.stats.comparison.drifts", "sqlalchemy.dialects.sqlite",
+    "evalkit.engine.providers.openai", "evalkit.stats.comparison.compare_evaluations", "sqlalchemy.dialects.sqlite",
     "evalkit.runs.run.runner",
 )  # fmt: skip
 OF_KERNEL = (

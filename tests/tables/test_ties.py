@@ -22,7 +22,6 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.aggregation.system_ranks import rank
-from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.judge_alignment import align, confusion
 from evalkit.stats.alignment.judge_contributions import jury_value
@@ -350,14 +349,6 @@ def test_options_that_cannot_be_applied_are_refused():
         ConfigError, match=r"pass_threshold got ties='na'; .*because all its figures must be of the same items"
     ):
         pass_threshold(votes, labels, ties="na")
-    with pytest.raises(
-        ConfigError, match=r"reliability got ties='wrong'; .*because no judge's label is known to be right"
-    ):
-        reliability(votes, ties="wrong")
-    with pytest.raises(
-        ConfigError, match=r"reliability got ties='half'; .*because a judge's samples already count as shares"
-    ):
-        reliability(judgments({("i", "j"): [1]}, PLAIN), ties="half")
     plain = votes_of({("i00", "j"): [1, 2]}, PLAIN)
     two = pd.concat([labels_of([1]), labels_of([2], "bob")])
     with pytest.raises(ConfigError, match=r"ties='half' with scoring='rmse'"):
@@ -404,28 +395,6 @@ def test_a_threshold_may_count_ties_and_unscored_items():
     row = only(pass_threshold(votes, labels, folds=2, unscored="wrong"))
     assert (row["present"], row["n_left_out"]) == (pytest.approx(2.5 / 5), 0)
     assert row["in_sample"] == pytest.approx(3 / 5)  # a cut between 0 and ½ is right on all but one of the four scores
-
-
-# -- judges with each other
-
-
-def two_judges():
-    """x: art, art|law, law, art|law, !; y: art, art, sport, law|art, art."""
-    said = {"x": [["art"], ["art", "law"], ["law"], ["art", "law"], ["!empty"]]}
-    said["y"] = [["art"], ["art"], ["sport"], ["law", "art"], ["art"]]
-    return votes_of({(f"i{n}", name): codes for name, given in said.items() for n, codes in enumerate(given)}, NAMES)
-
-
-def test_alpha_of_votes_takes_a_tie_as_shares():
-    votes = two_judges()
-    row, shared = only(reliability(votes)), only(reliability(votes, ties="half"))
-    assert (row["n_tied"], shared["n_tied"], row["n_pairable"], shared["n_pairable"]) == (3, 3, 2, 4)
-    assert row["percent_agreement"] == pytest.approx(1 / 2)
-    assert shared["percent_agreement"] == pytest.approx(2 / 4)
-    # as alpha_single of the same answers as samples
-    samples = {(f"i{n}", "x"): codes for n, codes in enumerate([["art"], ["art", "law"], ["law"], ["art", "law"]])}
-    samples |= {(f"i{n}", "y"): codes for n, codes in enumerate([["art"], ["art"], ["sport"], ["law", "art"]])}
-    assert shared["alpha_vote"] == pytest.approx(only(reliability(judgments(samples, NAMES)))["alpha_single"])
 
 
 # -- figures on request

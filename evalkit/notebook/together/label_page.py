@@ -24,8 +24,7 @@ from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.scales import code_text, number
 from evalkit.stats import reliability
 from evalkit.stats.alignment.label_values import read_label, with_codes
-from evalkit.stats.intervals import jackknife_groups, ratio, unit_codes, unit_sums, wilson, without_each
-from evalkit.stats.result_tables import value_row
+from evalkit.stats.intervals import jackknife, jackknife_groups, ratio, unit_codes, unit_sums, wilson, without_each
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.messages import value_text
 from evalkit.tables.schemas import LABEL_KEY
@@ -247,10 +246,9 @@ class LeadScreen:
             units = unit_codes(labels.index, self.forms.groups)
             shares = ratio(*without_each(unit_sums(n, *jackknife_groups(units))).T)
             head: dict[str, Any] = {"criterion": name, "n": len(labels), "differ": int((n[:, 0] < n[:, 1]).sum())}
-            head |= value_row("agreement", shares, "logit", [], "", units)
-            if pd.isna(head["low"]):  # all agree, or none
-                ends = wilson(head["value"], row["n_clusters"])
-                head |= {"low": ends.low, "high": ends.high}
+            value, ends = float(shares[0]), jackknife(float(shares[0]), shares[1:], transform="logit", unit=units)
+            ends = ends if ends.reason is None else wilson(value, row["n_clusters"])  # all agree, or none
+            head |= {"value": value, "low": ends.low, "high": ends.high}
             head |= {"alpha": None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]}
             gaps = [gap for of_item in pairs for _, gap in of_item if gap is not None]
             head["gap"] = f", the numbers {np.mean(gaps):.3g} apart on average" if gaps else ""

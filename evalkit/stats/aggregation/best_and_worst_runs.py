@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,10 @@ from evalkit.rubrics.row_scales import measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import Bounds, mean_interval
 from evalkit.stats.result_tables import Notes, check_whole_numbers, figure_row, result_table
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, group
 
+_VERDICTS = Scale.of([0, 1])
 _SKEWED, _TINY = 0.25, 1e-12  # above this share of √n, simulated intervals of a mean hold it in 45 to 93 %
 
 
@@ -58,7 +60,7 @@ def at_k(
     >>> at_k(runs, [1, 2])[["k", "worst", "best"]].round(3).values.tolist()
     [[1.0, 0.833, 0.833], [2.0, 0.667, 1.0]]
     """
-    return _by_size(scores, k, of, by, "at_k")
+    return _by_size(scores, k, of, by, "at_k", "score")
 
 
 def pass_at_k(
@@ -94,13 +96,7 @@ def pass_at_k(
     >>> pass_at_k(runs, [1, 2])[["k", "pass^k", "pass@k"]].round(3).values.tolist()
     [[1.0, 0.833, 0.833], [2.0, 0.667, 1.0]]
     """
-    if "passed" not in scores.columns:
-        raise InputError(f"pass_at_k needs the column 'passed'; the table has {listed(scores.columns, most=30)}")
-    passed = scores["passed"].astype("boolean").astype("Float64")
-    frame = scores.drop(columns=["level", "scale"], errors="ignore").assign(
-        score=passed.to_numpy(np.float64, na_value=np.nan)
-    )
-    table = _by_size(frame, k, of, by, "pass_at_k", (0.0, 1.0))
+    table = _by_size(scores, k, of, by, "pass_at_k", "passed")
     names = {"worst": "pass^k", "best": "pass@k"}
     return table.rename(columns={old + end: new + end for old, new in names.items() for end in ("", "_low", "_high")})
 
@@ -111,15 +107,22 @@ def _by_size(
     of: str,
     by: str | Sequence[str] | None,
     name: str,
-    ends: Bounds | None = None,
+    value: Literal["score", "passed"],
 ) -> pd.DataFrame:
-    """The table of `at_k`; `ends` are those of the scale, where they are known."""
+    """The table of `at_k`, of scores or of verdicts."""
+    if not isinstance(scores, pd.DataFrame):
+        raise InputError(
+            f"{name} takes a table of runs, got {schemas.kind_of(scores)}; pass one, as in "
+            f"evaluation.scores.merge(evaluation.items[['item_id', {of!r}]])"
+        )
     check_whole_numbers("k", k)
     sizes = [k] if isinstance(k, (int, np.integer)) else list(k)
     by = [by] if isinstance(by, str) else list(by or [])
-    if lost := [column for column in (of, "score", *by) if column not in scores.columns]:
+    if lost := [column for column in (of, value, *by) if column not in scores.columns]:
         raise InputError(f"{name} needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
     frame = scores.reset_index(drop=True)
+    if value == "passed":
+        frame = frame.assign(passed=frame["passed"].astype("boolean").astype("Float64"))
     if of != "item_id" and "item_id" in frame and frame.duplicated(["item_id", *by]).any():
         raise InputError(
             f"{name} takes one row per run, and the table has an item_id twice: name in by= what differs (axis, "
@@ -130,11 +133,11 @@ def _by_size(
     for rows in parts.rows() if parts is not None else [np.arange(len(frame))]:
         runs_of_part = frame.iloc[rows]
         prompts = group(runs_of_part, [of])
-        score = runs_of_part["score"].to_numpy(dtype=np.float64)
+        score = runs_of_part[value].to_numpy(dtype=np.float64, na_value=np.nan)
         runs = [np.sort(score[places][~np.isnan(score[places])]) for places in prompts.rows()]
-        scales = _scales(runs_of_part)
+        scales = _scales(runs_of_part) if value == "score" else (_VERDICTS,)
         is_low_better = len(scales) > 0 and all(scale.better == "low" for scale in scales)
-        bounds = ends or _bounds(scales, score)
+        bounds = _bounds(scales, score)
         for size in sizes:
             lowest = np.array([_expected_lowest(run, size) for run in runs if len(run) >= size])
             highest = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])

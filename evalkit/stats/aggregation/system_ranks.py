@@ -8,7 +8,8 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.core.settings import check_choice
+from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import PAIR_SCORES, measures
 from evalkit.rubrics.scales import Scale
@@ -30,9 +31,7 @@ from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, Ints,
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 
 _SAME = 1e-6  # figures that differ by less differ by rounding alone
-_ALL_TIES = "every comparison is a tie"
-_NO_END = "an order explains every win and tie, or every vote of a judge: no finite strength"
-_NO_VOTES = "no vote with a winner"
+_NO_END = "an order explains every win and tie: no finite strength"
 
 
 @with_id_notes
@@ -44,7 +43,6 @@ def rank(
     system_b: str = "system_b",
     item_id: str | None = None,
     ties: Ties = "davidson",
-    discrimination: bool = False,
     clusters: ClustersLike | None = None,
     scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
@@ -62,12 +60,8 @@ def rank(
         item_id -> cluster (default: `group_id` of the items, else the item); what scores of single answers cannot say,
         as in `vote`. Where the scale is not known, higher is better.
     ties
-        With π = exp(strength), ``davidson`` (1970): win : tie : loss = √(π_i/π_j) : ν : √(π_j/π_i); ``rao_kupper``
-        (1967): P(win) = π_i / (π_i + θ π_j); ``half``: a tie is half a win of both (Bradley and Terry 1952).
-    discrimination
-        All judges together: the log odds of a win over a loss are γ_judge · (strength_i − strength_j), with a tie
-        parameter of each judge and mean 1 of γ. This is the idea of BT-sigma (Qian et al. 2026, arXiv 2602.16610): γ is
-        1/σ but for the scale. If most judges share an error, γ does not show it.
+        With π = exp(strength), ``davidson`` (1970): win : tie : loss = √(π_i/π_j) : ν : √(π_j/π_i); ``half``: a
+        tie is half a win of both (Bradley and Terry 1952).
 
     Returns
     -------
@@ -78,7 +72,7 @@ def rank(
         - `rank` from 1; equal strengths share one; `strength`, log scale, mean 0: 1 more wins 73 % of the comparisons
           that are no ties. Sandwich variance · G/(G − 1), t with G_eff − 1 (G_eff = n²/Σm² for clusters of m items).
           Intervals are against the mean of all: two may overlap though their difference is clear;
-        - `tie_parameter`: ν or θ; `wins`, `losses`, `ties`; `n_items`, `n_scored` of them;
+        - `tie_parameter`: ν; `wins`, `losses`, `ties`; `n_items`, `n_scored` of them;
         - `win_rate` 0-1, a tie being half, over the scored items; it depends on the opponents met; `n_one_order`: read
           in one order alone, which makes no winner; `worst`, `best`: if these were against or for the system;
           `order_mean`: mean of the win rates in the two orders, which uses them too;
@@ -87,14 +81,10 @@ def rank(
           no preference). NA where the orders are not known;
         - `notes`: why a strength is NA: a system that won or lost all, groups that never meet, a single item.
 
-        With `discrimination`, the judge is ``all``, and one more row per judge has its `discrimination` (γ) and
-        `tie_parameter`.
-
     Raises
     ------
     InputError
-        When `judged` is not pairwise, columns are missing, an item is unknown, its systems are missing or equal, or
-        for `discrimination` of scores, which do not have judges.
+        When `judged` is not pairwise, columns are missing, an item is unknown, or its systems are missing or equal.
     ConfigError
         For an unknown model of ties.
 
@@ -106,38 +96,28 @@ def rank(
     >>> table[["system", "rank", "wins"]].values.tolist(), round(float(table["strength"].iloc[0]), 4)
     ([['x', 1, 8], ['y', 2, 4]], 0.3466)
     """
-    if ties not in get_args(Ties):
-        raise ConfigError(f"unknown model of ties {ties!r}; allowed: {', '.join(get_args(Ties))}")
+    check_choice("ties", ties, get_args(Ties))
     pairs, keys = compared(judged, items, "rank", system_a, system_b, item_id, clusters, scale)
-    if discrimination and "judge" not in judged.columns:
-        raise InputError("rank(discrimination=True) compares judges, and scores have none; pass the votes")
-    key, rows = JUDGE_KEY[:-1] if discrimination else JUDGE_KEY, list[dict[str, Any]]()
-    for index in group(pairs, key).rows():
+    rows = list[dict[str, Any]]()
+    for index in group(pairs, JUDGE_KEY).rows():
         votes = pairs.iloc[index]
-        head, of_orders = {name: votes[name].iloc[0] for name in key}, order_figures(votes)
-        for row in _ranked(votes, ties, discrimination=discrimination):
-            if "system" in row:
-                of_row, orders = votes.loc[votes[["system", "opponent"]].eq(row["system"]).any(axis=1)], of_orders
-            else:
-                of_row = votes.loc[votes["judge"].eq(row["judge"])]
-                orders = order_figures(of_row)
-            notes: Notes = [*row["notes"], *notes_on_orders(votes if "system" in row else of_row), *orders["notes"]]
-            wins = win_figures(of_row, row.get("system"), notes)
+        head, orders = {name: votes[name].iloc[0] for name in JUDGE_KEY}, order_figures(votes)
+        for row in _ranked(votes, ties):
+            of_row = votes.loc[votes[["system", "opponent"]].eq(row["system"]).any(axis=1)]
+            notes: Notes = [*row["notes"], *notes_on_orders(votes), *orders["notes"]]
+            wins = win_figures(of_row, row["system"], notes)
             rows.append(head | row | wins | orders | {"notes": [*dict.fromkeys(notes)]})
-    strengths = f"Int64: rank; number: strength± {'discrimination± ' * discrimination}tie_parameter"
+    strengths = "Int64: rank; number: strength± tie_parameter"
     return keys.restore(result_table(rows, [*JUDGE_KEY, "system"], strengths, *OF_WINS, "text: notes"))
 
 
-def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dict[str, Any]]:
+def _ranked(part: pd.DataFrame, ties: Ties) -> list[dict[str, Any]]:
     from scipy.sparse.csgraph import shortest_path
 
     names, sides = np.unique(part[["system", "opponent"]].to_numpy(dtype=str).T, return_inverse=True)
-    judges, judge = np.unique(part["judge"].to_numpy(dtype=str), return_inverse=True)
     first, second = sides.reshape(2, -1)
-    data = Comparisons(first, second, judge, part["_value"].to_numpy(), part["_unit"].to_numpy())
-    scored = data.where(~np.isnan(data.value))
-    # a judge of ties alone has no discrimination
-    used = scored.where(np.isin(scored.judge, scored.judge[scored.value != 0.5])) if discrimination else scored
+    data = Comparisons(first, second, part["_value"].to_numpy(), part["_unit"].to_numpy())
+    used = data.where(~np.isnan(data.value))
     wins, even = win_counts(used, len(names))
     if ties == "half":
         wins, even = wins + even / 2, np.zeros_like(even)
@@ -146,48 +126,34 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     core = np.flatnonzero(classes[np.lexsort([reach.sum(axis=1), classes.sum(axis=1)])[-1]])
     used = used.where(np.isin(used.first, core) & np.isin(used.second, core))
     why = _reasons(wins, even, core)
-    fitted = None if why[core[0]] else fit(used.numbered(), ties, discrimination=discrimination)
+    fitted = None if why[core[0]] else fit(used.numbered(), ties)
     strength = np.full(len(names), np.nan)
     strength[core] = fitted.strength if fitted else np.nan
     ranks, rows = _ranks(reach, strength, (wins + wins.T + even).any(axis=1)), []
     for index, name in enumerate(names):
         reason = why[index] or (None if fitted else _NO_END)
-        row = _row("strength", fitted, int(np.searchsorted(core, index)), reason, used.unit)
-        row |= {
-            "judge": "all" if discrimination else str(judges[0]),
-            "system": str(name),
-            "rank": ranks[index],
-            "tie_parameter": fitted.tie[0] if fitted and not discrimination and not why[index] else np.nan,
-        }
-        rows.append(row | _counts(data, data.first == index, data.second == index))
+        row: dict[str, Any] = {"system": str(name), "rank": ranks[index], "notes": [reason]} | _counts(data, index)
+        rows.append(row if fitted is None or reason else row | _strength(fitted, np.searchsorted(core, index), used))
     rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
-    places = {number: code for code, number in enumerate(np.unique(used.judge))} if fitted else {}
-    for index, name in enumerate(judges[: len(judges) * discrimination]):
-        code, of_judge = places.get(index), data.judge == index
-        reason = None if code is not None else _NO_VOTES
-        row = _row("discrimination", fitted, len(core) + (code or 0), reason, used.unit)
-        row |= {"judge": str(name), "tie_parameter": fitted.tie[code] if fitted and code is not None else np.nan}
-        rows.append(row | _counts(data, of_judge, of_judge))
     return rows
 
 
-def _row(name: str, found: Fit | None, column: int, why: str | None, units: Ints) -> dict[str, Any]:
-    """The figure with its interval, or why there is none."""
-    if why is not None or found is None:
-        return {"notes": [why]}
-    values, notes, freedom = found.clusters[:, column], Notes(), max(1.0, effective_clusters(units) - 1)
-    varies = len(values) < 2 or np.ptp(values) > _SAME  # a single γ is 1, and judges may have the same votes
+def _strength(fitted: Fit, column: Any, used: Comparisons) -> dict[str, Any]:
+    """A strength with its interval, the tie parameter, and the notes."""
+    values, notes, freedom = fitted.clusters[:, column], Notes(), max(1.0, effective_clusters(used.unit) - 1)
+    varies = len(values) < 2 or np.ptp(values) > _SAME  # the clusters of two systems may all balance
     ends = mean_interval(values, np.arange(len(values)), freedom=freedom)
     interval = ends if varies else Interval.none("equal in all clusters")
     if len(values) > 1:
-        note_few_clusters(units, notes)
-    return figure_row(name, float(values.mean()), interval, notes) | {"notes": notes}
+        note_few_clusters(used.unit, notes)
+    return figure_row("strength", float(values.mean()), interval, notes) | {"notes": notes, "tie_parameter": fitted.tie}
 
 
-def _counts(data: Comparisons, first: Any, second: Any) -> dict[str, int]:
-    """What was won by a system on one side or the other; of a judge: how many of its votes have a winner."""
-    met, value = first | second, data.value
+def _counts(data: Comparisons, system: int) -> dict[str, int]:
+    """What was won by a system on one side or the other."""
+    first, second, value = data.first == system, data.second == system, data.value
     won, lost = first & (value == 1) | second & (value == 0), first & (value == 0) | second & (value == 1)
+    met = first | second
     flags = {"wins": won, "losses": lost, "ties": met & (value == 0.5), "n_items": met, "n_scored": met & (value >= 0)}
     return {name: int(flag.sum()) for name, flag in flags.items()}
 
@@ -211,7 +177,7 @@ def _reasons(wins: Floats, even: Floats, core: Ints) -> list[str | None]:
     reasons[~(wins.T + even).any(axis=1)] = "won every scored comparison: no finite strength"
     reasons[~(wins + even).any(axis=1)] = "lost every scored comparison: no finite strength"
     if len(core) > 1:
-        tied = _ALL_TIES if not wins[inside].any() else _NO_END
+        tied = "every comparison is a tie" if not wins[inside].any() else _NO_END
         reasons[core] = None if has_maximum(wins[inside], even[inside]) else tied
     reasons[meets.any(axis=1) & (n_groups > 1)] = f"the systems fall into {n_groups} groups that never meet"
     reasons[~meets.any(axis=1)] = "nothing is scored"
@@ -259,9 +225,7 @@ def compared(
         if pairs_of_items["item_id"].duplicated().any():  # several pairs of systems per item, which is then a cluster
             ids = judged["item_id"].map(key_text)
             names = ids + " (" + judged[a].map(str) + ", " + judged[b].map(str) + ")"
-            if clusters is None and "group_id" not in judged:
-                clusters = pd.Series(ids.to_numpy(), names).groupby(level=0).first()
-            elif clusters is not None:
+            if clusters is not None or "group_id" not in judged:
                 clusters_of_ids = clusters_of(ids.astype("str"), clusters)
                 clusters = pd.Series(clusters_of_ids.to_numpy(), names).groupby(level=0).first()
             judged = judged.assign(item_id=names)
@@ -384,11 +348,9 @@ def _values(frame: pd.DataFrame) -> Floats:
     return np.where(tied, 0.5, value)
 
 
-def win_figures(part: pd.DataFrame, system: str | None, notes: Notes) -> dict[str, Any]:
+def win_figures(part: pd.DataFrame, system: str, notes: Notes) -> dict[str, Any]:
     """The win rate of a system in its rows of `compared`, its bounds, and its mean over the two orders."""
     row: dict[str, Any] = {"n_one_order": int(_read_in_one_order(part).sum())}
-    if system is None:  # the rows of a judge
-        return row
     swapped = part["system"].to_numpy() != system
     oriented = part.assign(**{key: np.where(swapped, 1 - part[key], part[key]) for key in ("_value", *OF_ORDERS)})
     value, units = oriented["_value"].to_numpy(), oriented["_unit"].to_numpy()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.core.lists_of_choices import Ties
 from evalkit.core.vote_aggregate_rules import AVERAGES
 from evalkit.errors import InputError
 from evalkit.rubrics.given_scales import ScaleLike
@@ -44,18 +43,20 @@ from evalkit.stats.result_tables import (
     with_numbers_as_labels,
 )
 from evalkit.stats.voting import vote
-from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, small
 from evalkit.tables.schemas import VOTE_KEY
-from evalkit.tables.ties import check_counting, labels_among, unknown_ties
 
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
 _COLUMNS = (
     CRITERION_KEY,
     "text: form metric; count: n_items n_pairable n_judges n_samples n_blocks n_clusters",
     "number: n_clusters_effective alpha_single± alpha_vote± percent_agreement± phi± spread_item",
-    "number: spread_judge spread_item_judge spread_sample spread_draw; count: n_tied; text: ties",
+    "number: spread_judge spread_item_judge spread_sample spread_draw; count: n_tied",
 )
+_OTHER_ALPHA = {
+    "samples": Note("not computed from judgments: pass full=True, or their votes", ("alpha_vote",)),
+    "votes": Note("votes do not hold the samples: pass judgments", ("alpha_single",)),
+}
 _FULL = "text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±"
 
 
@@ -65,7 +66,6 @@ def reliability(
     *,
     full: bool = False,
     ks: Sequence[int] | None = None,
-    ties: Ties = "na",
     clusters: ClustersLike | None = None,
     scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
@@ -82,9 +82,6 @@ def reliability(
     ks
         Numbers of samples, for judgments: a row for each, in which `phi` is that of `k` samples of every judge. Above
         `n_samples` it is extrapolated. For Φ of one judge alone, pass its judgments.
-    ties
-        A tied vote in `alpha_vote` and `percent_agreement`: ``na`` (default) is no answer, ``half`` equal shares of its
-        labels. An unscored answer is always left out, as alpha is defined.
     clusters, scale
         item_id -> cluster, for the intervals (the item by default); what a plain table cannot say, as in `vote`.
 
@@ -104,7 +101,8 @@ def reliability(
         - `spread_draw`: of expected scores, the mean variance of one drawn verdict around them;
         - `_low`, `_high`: 95 % jackknife over clusters; judges are fixed;
         - `n_items`, `n_pairable` (two or more judges scored), `n_judges`, `n_samples` (k), `n_blocks`,
-          `n_clusters`, `n_clusters_effective`; `ties` as chosen, `n_tied` votes without a label; `notes`.
+          `n_clusters`, `n_clusters_effective`; `n_tied` votes without a label; `notes`. As alpha is defined, what is
+          tied or unscored is left out.
 
         With `full`, of one vote per judge, `vote_metric` being its metric: `alpha_vote`; `fleiss_kappa` on the
         `n_complete` items that all judges gave a label (Fleiss 1971); `gwet_ac1` (Gwet 2008), `gwet_ac2` with quadratic
@@ -125,9 +123,6 @@ def reliability(
     [['ordinal', 0.444, 0.667]]
     """
     form = "samples" if "sample" in names_in(judged) else "votes"
-    but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
-    why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
-    check_counting("reliability", ties, but=but, why=why)
     ks = None if ks is None else [*ks] if isinstance(ks, Iterable) else [ks]
     check_whole_numbers("ks", [1] if ks is None else ks)
     frame, keys = checked(judged, form, scale=scale)
@@ -135,12 +130,11 @@ def reliability(
         raise InputError("reliability: ks= needs judgments with a column `sample`, and these are votes; pass judgments")
     by_vote = {}
     if full:
-        samples = frame if isinstance(judged, pd.DataFrame) else judged
-        votes = checked(vote(samples), "votes")[0] if form == "samples" else frame
+        votes = checked(vote(frame), "votes")[0] if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     rows = [
-        data.head | row | {"ties": ties, "n_tied": int(data.tied.sum())}
-        for data in answered(frame, form, clusters, half=ties == "half")
+        data.head | row | {"n_tied": int(data.tied.sum())}
+        for data in answered(frame, form, clusters)
         for row in _by_k(data, _row(data, by_vote.get(tuple(data.head.values()))), ks)
     ]
     added = [_FULL] * full + ["count: k"] * (ks is not None)
@@ -176,6 +170,8 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
         row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies", data.clusters)
         shares = percent_agreement(data.labels)
         row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels", data.clusters)
+        if data.form == "votes" or votes is None:
+            notes.append(_OTHER_ALPHA[data.form])
     row |= _spread(data, notes, data.n_samples)
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
@@ -340,40 +336,12 @@ class Answered:
         return blocks, np.flatnonzero(full).astype(np.int64)
 
 
-def answered(
-    frame: pd.DataFrame, form: str, clusters: ClustersLike | None, *, half: bool = False
-) -> Iterator[Answered]:
-    """Each rubric, version and criterion of a checked table, in order of first appearance.
-
-    With `half`, a tied vote is in `cells` and `labels` once for each of its labels, as equal shares.
-
-    Raises
-    ------
-    InputError
-        For `half` if it is not known among which labels a tie is.
-    """
+def answered(frame: pd.DataFrame, form: str, clusters: ClustersLike | None) -> Iterator[Answered]:
+    """Each rubric, version and criterion of a checked table, in order of first appearance."""
     units, pieces = split_rows(frame, CRITERION_KEY, clusters)
     for index in pieces:
         rows, names = frame.iloc[index], units.iloc[index]
-        rows = with_numbers_as_labels(rows) if form == "votes" else rows
-        data = _answered(rows, names, form)
-        if half:
-            rows, places = _with_tied_labels(rows)
-            wide = _answered(rows, names.iloc[places], form)
-            data = replace(data, cells=wide.cells, labels=wide.labels)
-        yield data
-
-
-def _with_tied_labels(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
-    """The votes with a row for each label of a tie, and where each row came from."""
-    label = rows["label"].astype(object).where(rows["label"].notna(), None)
-    tied = rows["tied"].to_numpy(dtype=bool) & label.isna().to_numpy() if "tied" in rows else np.zeros(len(rows), bool)
-    cells = rows["tied_labels"].astype(object) if "tied_labels" in rows else pd.Series(None, rows.index, dtype=object)
-    names = [labels_among(cell) if tie else (text,) for text, cell, tie in zip(label, cells, tied, strict=True)]
-    if tied.any() and not all(names):
-        raise unknown_ties(sum(not labels for labels in names))
-    places = np.repeat(np.arange(len(rows)), [len(labels) for labels in names])
-    return rows.iloc[places].assign(label=schemas.categorical([name for labels in names for name in labels])), places
+        yield _answered(with_numbers_as_labels(rows) if form == "votes" else rows, names, form)
 
 
 def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:

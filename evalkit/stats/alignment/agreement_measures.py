@@ -19,6 +19,7 @@ from evalkit.stats.intervals import (
     correlation,
     difference_interval,
     few_others,
+    jackknife,
     mean_interval,
     moments,
     ratio,
@@ -192,6 +193,16 @@ def compare_pairs(pairs: Sequence[Pair], unit: Ints, n_units: int, options: Kind
     """
     figures = [_compared(answers, reference, unit, n_units, options) for answers, reference in pairs]
     return average(figures, [*FIGURES, *options.extra], n_units)
+
+
+def figure_interval(
+    name: str, values: Floats, pairs: Sequence[Pair], clusters: Ints, width: float, unit: Ints
+) -> Interval:
+    """The interval of a figure, from `compare_pairs` without each `unit`, or by its differences (`gap_interval`)."""
+    value = float(values[0])
+    if name in OF_GAPS and not np.isnan([value, width]).any():
+        return gap_interval(name, pairs, clusters, width)
+    return jackknife(value, values[1:], transform=figure_of(name).transform, unit=unit)
 
 
 def gap_interval(name: str, pairs: Sequence[Pair], clusters: Ints, width: float) -> Interval:

@@ -103,8 +103,8 @@ class AltTest:
 @with_id_notes
 def alt_test(
     judged: JudgedLike,
-    labels: LabelsLike,
-    epsilon: float,
+    labels: LabelsLike | None = None,
+    epsilon: float | None = None,
     *,
     scoring: ScoringOption | None = None,
     ties: Ties = "na",

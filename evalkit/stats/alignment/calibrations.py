@@ -164,7 +164,12 @@ class Calibration:
 
     @with_id_notes
     def check(
-        self, judged: JudgedLike, labels: LabelsLike, *, margin: float = 0.05, clusters: ClustersLike | None = None
+        self,
+        judged: JudgedLike,
+        labels: LabelsLike | None = None,
+        *,
+        margin: float = 0.05,
+        clusters: ClustersLike | None = None,
     ) -> pd.DataFrame:
         """Whether the maps hold on other items, from fresh labels of at least 30 of them.
 
@@ -254,8 +259,8 @@ class Calibration:
 
 @with_id_notes
 def fit_calibration(
-    judged: JudgedLike, labels: LabelsLike, *, figure: FigureOption = "score", clusters: ClustersLike | None = None,
-    cache: str | Path | None = None,
+    judged: JudgedLike, labels: LabelsLike | None, *, figure: FigureOption = "score",
+    clusters: ClustersLike | None = None, cache: str | Path | None = None,
 ) -> Calibration:  # fmt: skip
     """The maps of all criteria and judges; see `evalkit.evaluation.calibrate`."""
     check_choice("figure", figure, get_args(FigureOption))
@@ -293,7 +298,7 @@ def fit_calibration(
     )
 
 
-def _taken(judged: JudgedLike, labels: LabelsLike, clusters: ClustersLike | None = None) -> Taken:
+def _taken(judged: JudgedLike, labels: LabelsLike | None, clusters: ClustersLike | None = None) -> Taken:
     """As `taken`; an evaluation stands for its scores, which are what a profile gives."""
     return taken(
         judged, labels, "calibrate", clusters, of="votes" if getattr(judged, "scores", None) is None else "scores"

@@ -77,7 +77,7 @@ def freedom_of(weights: Floats, unit: Ints) -> float:
 @with_id_notes
 def corpus_estimate(
     judged: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     *,
     figure: FigureOption = "score",
     unscored: float | None = None,

@@ -33,7 +33,7 @@ _COLUMNS = (
 @with_id_notes
 def first_failure(
     judged: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     items: ItemsLike | None = None,
     *,
     criterion: str = "first_failure",
@@ -111,7 +111,7 @@ def first_failure(
     return tables.finished(result_table(rows, JUDGE_KEY, *_COLUMNS))
 
 
-def _taken(judged: Any, labels: LabelsLike, criterion: str, clusters: ClustersLike | None) -> Taken:
+def _taken(judged: Any, labels: LabelsLike | None, criterion: str, clusters: ClustersLike | None) -> Taken:
     """The votes on the criterion and its labels; of an evaluation by several judges also the jury's."""
     if isinstance(judged, pd.DataFrame):
         judged = with_index(judged)

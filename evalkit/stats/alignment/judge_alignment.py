@@ -61,7 +61,7 @@ _WITHOUT_REPAIRS = ("accuracy", "kappa", "quadratic_kappa")
 @with_id_notes
 def align(
     judged: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     *,
     figures: Sequence[str] | None = None,
     reference: Reference = "each",
@@ -82,8 +82,8 @@ def align(
         An evaluation, or votes (one row per judge comes out) or scores (the judge is then ``jury``). A plain table
         needs `item_id`, and `score` or `label` (and `judge`, `criterion` where there are several).
     labels
-        `item_id, criterion, annotator, label`, or criterion -> item columns of an evaluation. A label is a code,
-        ``true``/``false`` where the criterion has a pass rule, or, on ordinal scales, a number between the codes.
+        `item_id, criterion, annotator, label`, or criterion -> columns of an evaluation's items; by default its labels.
+        A label is a code, ``true``/``false`` if there is a pass rule, or, on ordinal scales, a number between codes.
     figures
         By default those below from `accuracy` to `bias`; also ``balanced_accuracy``, ``macro_f1``, ``f1_<label>``
         (``f1_true`` of passes): NA where people never use a class, without interval where one is in under 3 clusters.
@@ -350,14 +350,10 @@ def _agreement_of_rest(panel: Panel, answers: Answers, rows: Flags, kinds: KindO
 def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions, width: float) -> Found:
     """Every figure of the pairs, averaged over them, and its interval."""
     unit, n_units = jackknife_groups(clusters)
-    values = agreement.compare_pairs(pairs, unit, n_units, kinds)
-    found: Found = {}
-    for name, column in values.items():
-        value, transform = float(column[0]), agreement.figure_of(name).transform
-        ends = jackknife(value, column[1:], transform=transform, unit=unit)
-        has_ends = name in agreement.OF_GAPS and not np.isnan([value, width]).any()
-        found[name] = value, agreement.gap_interval(name, pairs, clusters, width) if has_ends else ends
-    return found
+    return {
+        name: (float(values[0]), agreement.figure_interval(name, values, pairs, clusters, width, unit))
+        for name, values in agreement.compare_pairs(pairs, unit, n_units, kinds).items()
+    }
 
 
 def _nothing_compared(row: Mapping[str, Any], *, means: bool) -> str:
@@ -496,7 +492,7 @@ _CONFUSION = (JUDGE_KEY, "text: label_judge label_human; count: n; number: share
 @with_id_notes
 def confusion(
     judged: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     *,
     ties: Ties = "na",
     unscored: Unscored = "drop",
@@ -510,9 +506,9 @@ def confusion(
         An evaluation, which stands for its votes and clusters, or a table:
         Votes (each judge) or scores (the judge is then ``jury``).
     labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Every
-        annotator's label counts once. Where people gave nothing but ``true`` and ``false``, verdicts are counted
-        instead of labels.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns (by
+        default its own labels). Every annotator's label counts once. Where people gave nothing but ``true`` and
+        ``false``, verdicts are counted instead of labels.
     ties, unscored
         As in `align`: ``half`` counts a tie as 1/t in each of its t cells; left-out labels are in rows of their own,
         whose `share` is NA; ``wrong`` counts them in the shares. The shares of equal labels add up to the accuracy.

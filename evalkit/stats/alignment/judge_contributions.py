@@ -19,11 +19,10 @@ from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
-    OF_GAPS,
     Answers,
     KindOptions,
     compare_each,
-    gap_interval,
+    figure_interval,
     have_answer,
 )
 from evalkit.stats.alignment.label_values import JudgedLike, Panel, taken
@@ -31,11 +30,11 @@ from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     JUDGE_KEY,
+    Note,
     Notes,
     jackknife_row,
     note_few_clusters,
     result_table,
-    value_row,
     with_id_notes,
 )
 from evalkit.tables import schemas
@@ -56,7 +55,7 @@ _WHOLE, _WITHOUT = "\x00jury", "\x00without "
 @with_id_notes
 def jury_value(
     votes: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     *,
     figure: str | None = None,
     method: AggregateRule | Callable[..., Any] = "mean",
@@ -208,15 +207,16 @@ def _rows(panel: Panel, figure: str | None, reference: Reference, counting: Coun
 def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     notes: Notes = []
     n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
-    why = NO_ENDS if compared.needs_scale else f"{'not defined on' if n else 'there are no'} labelled and scored items"
-    unit = compared.panel.unit[rows]
-    row = value_row(name, values, FIGURES[name].transform, notes, why, unit)
-    width = compared.panel.scale.width
-    if name in OF_GAPS and not np.isnan([values[0], width]).any():
-        answers = compared.panel.judges[judge][0].take(rows)
-        ends = gap_interval(name, [(answers, side.take(rows)) for side in compared.people], unit, width)
+    row: dict[str, Any] = {"value": float(values[0])}
+    if np.isnan(values[0]):
+        why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
+        notes.append(Note(NO_ENDS if compared.needs_scale else why, (name,)))
+    else:
+        answers, unit = compared.panel.judges[judge][0].take(rows), compared.panel.unit[rows]
+        pairs = [(answers, side.take(rows)) for side in compared.people]
+        ends = figure_interval(name, values, pairs, unit, compared.panel.scale.width, unit)
         row |= {"low": ends.low, "high": ends.high}
-    if not np.isnan(values[0]):
+        notes += [] if ends.reason is None else [Note(ends.reason, (name,), "interval")]
         note_few_clusters(unit, notes)
     return row | {"n_items": n, "n_left_out": int(compared.panel.annotators.labelled.sum()) - n, "notes": notes}
 

@@ -73,16 +73,24 @@ JudgedLike = pd.DataFrame | HasVotes
 
 
 def labels_for(
-    judged: object, labels: LabelsLike, criteria: Sequence[str] | None = None, versions: Collection[str] = ()
+    judged: object, labels: LabelsLike | None, criteria: Sequence[str] | None = None, versions: Collection[str] = ()
 ) -> pd.DataFrame:
-    """The long labels table; a mapping is read from the items of an evaluation.
+    """The long labels table, by default that of the evaluation, from whose items a mapping is read.
 
     Raises
     ------
     InputError
-        For a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria` and `versions`.
+        Where there are no labels, for a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria`
+        and `versions`.
     """
-    if isinstance(judged, (pd.DataFrame, pd.Series)):  # whose `items` are others
+    is_table = isinstance(judged, (pd.DataFrame, pd.Series))  # whose `items` and `labels` are others
+    labels = getattr(judged, "labels", None) if labels is None and not is_table else labels
+    if labels is None:
+        raise InputError(
+            "human labels are missing; pass labels=, a table with the columns item_id, criterion, annotator and label, "
+            "or an evaluation that has them: ek.evaluate(items, rubric, judges, labels=labels)"
+        )
+    if is_table:
         return as_labels(labels, criteria=criteria)
     items, rubric, inputs = (getattr(judged, name, None) for name in ("items", "rubric", "inputs"))
     return as_labels(labels, items, rubric, criteria, inputs, versions)
@@ -433,15 +441,15 @@ class Taken:
 
 
 def taken(
-    judged: JudgedLike, labels: LabelsLike, function: str, clusters: ClustersLike | None = None, *,
+    judged: JudgedLike, labels: LabelsLike | None, function: str, clusters: ClustersLike | None = None, *,
     scale: ScaleLike | None = None, of: Literal["votes", "scores"] = "votes",
 ) -> Taken:  # fmt: skip
-    """Votes or scores, of an evaluation those named in `of`, and all labels.
+    """Votes or scores, of an evaluation those named in `of`, and all labels (by default those of the evaluation).
 
     Raises
     ------
     InputError
-        When columns are missing, a row is double, or no label is of a criterion that was judged.
+        When columns are missing, a row is double, or there are no labels, or none of a criterion that was judged.
     """
     table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, of, judged)
     answers = ["score", "label", "passed", "tied", "level", "scale"]

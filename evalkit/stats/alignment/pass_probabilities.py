@@ -118,7 +118,11 @@ class Chances:
 
 @with_id_notes
 def pass_probabilities(
-    judged: JudgedLike, labels: LabelsLike, *, clusters: ClustersLike | None = None, part: PartOption | None = None
+    judged: JudgedLike,
+    labels: LabelsLike | None = None,
+    *,
+    clusters: ClustersLike | None = None,
+    part: PartOption | None = None,
 ) -> PassProbabilities:
     """Whether P(pass), as a judge states it, is the share of items that people pass.
 
@@ -193,7 +197,7 @@ def pass_probabilities(
 @with_id_notes
 def certainty_threshold(
     judged: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     at_least: float = 0.9,
     *,
     clusters: ClustersLike | None = None,
@@ -272,7 +276,12 @@ class TwoParts:
 
     @classmethod
     def of(
-        cls, judged: JudgedLike, labels: LabelsLike, function: str, clusters: ClustersLike | None, part: str | None
+        cls,
+        judged: JudgedLike,
+        labels: LabelsLike | None,
+        function: str,
+        clusters: ClustersLike | None,
+        part: str | None,
     ) -> TwoParts:
         """The two parts of checked labels."""
         tables, is_look = taken(judged, labels, function, clusters), part == HELD_OUT

@@ -35,12 +35,11 @@ from evalkit.stats.voting import passes_at
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
-ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
 ThresholdOf = Literal["score", "pass_prob"]
 
 _COLUMNS = (
     JUDGE_KEY,
-    "text: objective; number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest",
+    "number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest",
     "count: n_items n_labelled n_left_out n_tied n_folds; bool: same_items; text: ties unscored notes",
 )
 _OF_CHANCES = (
@@ -57,11 +56,10 @@ _DECIDES = 7.84  # (1.96 + .84)²: 95 % confidence, a power of .8
 @with_id_notes
 def pass_threshold(
     judged: JudgedLike,
-    labels: LabelsLike,
+    labels: LabelsLike | None = None,
     folds: int = 5,
     *,
     of: ThresholdOf = "score",
-    objective: ObjectiveOption = "accuracy",
     ties: Ties = "half",
     unscored: Unscored = "drop",
     clusters: ClustersLike | None = None,
@@ -80,10 +78,7 @@ def pass_threshold(
         Number of folds, 2 or more; fewer if there are fewer clusters, which go to folds by the sha256 of their name.
     of
         ``pass_prob``: a cut on the probability of passing, in the place of .5, chosen on the labels of ``dev`` and with
-        ``part="held-out"`` shown on held-out ones. `objective`, `ties` and `unscored` then keep their defaults.
-    objective
-        ``accuracy``, or ``balanced_accuracy``: its mean among the passes and among the fails of people. Against each
-        annotator, averaged by their numbers of labels (balanced: those who gave both verdicts).
+        ``part="held-out"`` shown on held-out ones. `ties` and `unscored` then keep their defaults.
     ties, unscored
         A tied verdict in `present`: ``half`` (default) right, or ``wrong``. Items without a score: ``drop`` (default)
         or ``wrong`` at every threshold.
@@ -98,8 +93,9 @@ def pass_threshold(
         - `cut`: the best threshold (score ≥ cut passes; ≤ where low is better), half-way between two scores that
           occur, of equally good ones the one nearest to the rubric's `pass_at`; infinite if nothing should pass;
         - `pass_at`: the nearest code on the good side of it (interval scales: the cut); NA where no code is;
-        - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the verdicts as they are, on the
-          same items; a missing one is wrong, and NA if all are missing;
+        - `in_sample`, `out_of_fold` 0-1 (accuracy against each annotator, averaged by their numbers of labels),
+          `optimism` = their difference, `present`: the verdicts as they are, on the same items; a missing one is wrong,
+          and NA if all are missing;
         - `cut_lowest`, `cut_highest` over the folds: far apart, the threshold is not known;
         - `n_items`, `n_labelled` compared, `n_left_out` with a verdict of people and without a score, `n_tied`,
           `n_folds`; `same_items`: are all judges compared on the same items? `ties` and `unscored` as chosen, `notes`.
@@ -124,17 +120,16 @@ def pass_threshold(
     >>> pass_threshold(votes, labels)[["cut", "pass_at", "out_of_fold", "present"]].round(3).values.tolist()
     [[0.5, 1.0, 1.0, 0.675]]
     """
-    check_choice("objective", objective, get_args(ObjectiveOption))
     check_whole_numbers("folds", folds, least=_FEWEST)
     counting = check_counting(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
     check_choice("of", of, get_args(ThresholdOf))
     if of == "pass_prob":
-        if (objective, ties, unscored) != ("accuracy", "half", "drop"):
+        if (ties, unscored) != ("half", "drop"):
             raise ConfigError(
-                "pass_threshold with of='pass_prob' has no other objective=, ties= or unscored= than the default; "
-                "omit them, or use of='score'"
+                "pass_threshold with of='pass_prob' has no other ties= or unscored= than the default; omit them, or "
+                "use of='score'"
             )
         return _of_chances(TwoParts.of(judged, labels, "pass_threshold", clusters, part), folds)
     tables = taken(judged, labels, "pass_threshold", clusters).of_part(part)
@@ -144,7 +139,7 @@ def pass_threshold(
     for panel in tables.panels("passed"):
         equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge in panel.judges:
-            row = _row(panel, judge, names, folds, objective, counting)
+            row = _row(panel, judge, names, folds, counting)
             rows.append(panel.head | row | {"same_items": equal, "notes": [tables.note, row["notes"]]})
     return tables.finished(result_table(rows, *_COLUMNS))
 
@@ -223,9 +218,7 @@ def _shown_cut(chances: Chances, cut: float, look: int) -> dict[str, Any]:
     return row | _needed(float(np.abs(now - then).mean()) if len(steps) else math.nan, gain)
 
 
-def _row(
-    panel: Panel, judge: str, names: Mapping[str, str], folds: int, objective: str, counting: Counting
-) -> dict[str, Any]:
+def _row(panel: Panel, judge: str, names: Mapping[str, str], folds: int, counting: Counting) -> dict[str, Any]:
     answers, was_asked = panel.judges[judge]
     labelled = was_asked & (panel.annotators.kind >= 0).any(axis=1)
     used = _compared(panel, answers, was_asked, counting)
@@ -234,7 +227,6 @@ def _row(
     n_folds = int(fold.max(initial=-1)) + 1
     row: dict[str, Any] = {
         "judge": judge,
-        "objective": objective,
         "n_items": int(was_asked.sum()),
         "n_labelled": int(used.sum()),
         "n_folds": n_folds,
@@ -246,22 +238,22 @@ def _row(
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
     score, kinds = sign * answers.score[used], panel.annotators.kind[used]
-    if (why := _why_not(panel.scale, score, kinds, n_folds, objective)) is not None:
+    if (why := _why_not(panel.scale, score, kinds, n_folds)) is not None:
         return row | {"notes": why}
     # where the rubric's rule draws the line; the middle of the scale for a list of codes
     present_cut = panel.scale.pass_at
     start = sign * ((panel.scale.lowest + panel.scale.highest) / 2 if present_cut is None else float(present_cut))
-    cut = _best(score, _weights(kinds, objective), start)
+    cut = _best(score, _weights(kinds), start)
     cuts: list[float] = []
     passed = np.zeros(len(score))
     for number in range(n_folds):
         out = fold == number
-        cuts.append(_best(score[~out], _weights(kinds[~out], objective), start))
+        cuts.append(_best(score[~out], _weights(kinds[~out]), start))
         passed[out] = _passing(score[out], cuts[-1])
     present = np.where(answers.kind[used] < 0, np.nan, answers.kind[used])
     present[answers.tied[used] & (counting.ties == "half")] = 0.5
     missing = (answers.kind[used] < 0) & ~answers.tied[used]
-    in_sample, out_of_fold = (_figure(flags, kinds, objective) for flags in (_passing(score, cut), passed))
+    in_sample, out_of_fold = (_figure(flags, kinds) for flags in (_passing(score, cut), passed))
     useless = np.isinf(cut) or cut <= np.nanmin(score)
     return row | {
         "cut": sign * cut,
@@ -269,7 +261,7 @@ def _row(
         "in_sample": in_sample,
         "out_of_fold": out_of_fold,
         "optimism": in_sample - out_of_fold,
-        "present": np.nan if missing.all() else _figure(present, kinds, objective),
+        "present": np.nan if missing.all() else _figure(present, kinds),
         "cut_lowest": min(sign * value for value in cuts),
         "cut_highest": max(sign * value for value in cuts),
         "notes": "the best cut passes all items or none" if useless else None,
@@ -282,15 +274,14 @@ def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) 
     return there & valued & (panel.annotators.kind >= 0).any(axis=1)
 
 
-def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:
-    is_one_sided = len(np.unique(said[said >= 0])) < _FEWEST or not _weights(said, objective).any()
+def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: int) -> str | None:
     reasons = {
         "a nominal criterion has no scores": scale.level == "nominal",
         NO_ENDS: scale.is_open,
         "the criterion has no pass rule, so labels are not verdicts": not scale.has_rule,
         "no item has both a verdict of people and a score": np.isnan(score).all(),
         "fewer than two clusters": n_folds < _FEWEST,
-        "people gave only one of the two verdicts": is_one_sided,
+        "people gave only one of the two verdicts": len(np.unique(said[said >= 0])) < _FEWEST,
     }
     return first_that_holds(reasons)
 
@@ -302,17 +293,9 @@ def _folds(unit: npt.NDArray[np.object_], folds: int) -> Ints:
     return np.array([numbers[name] for name in unit], dtype=np.int64)
 
 
-def _weights(said: npt.NDArray[np.int64], objective: str) -> Floats:
-    """What each label is worth, below 0 for a fail: the same, or if balanced both verdicts of an annotator alike."""
-    weights = np.zeros(said.shape)
-    for person in range(said.shape[1]):
-        column = said[:, person]
-        groups = [column >= 0] if objective == "accuracy" else [column == 0, column == 1]
-        if all(group.any() for group in groups):
-            for group in groups:
-                weights[group, person] = (column >= 0).sum() / (len(groups) * group.sum())
-    total = weights.sum()
-    return np.where(said == 1, weights, -weights) / total if total else weights
+def _weights(said: npt.NDArray[np.int64]) -> Floats:
+    """What each label is worth, below 0 for a fail."""
+    return np.select([said == 1, said == 0], [1.0, -1.0]) / max(1, int((said >= 0).sum()))
 
 
 def _passing(score: Floats, cut: float) -> Floats:
@@ -320,9 +303,9 @@ def _passing(score: Floats, cut: float) -> Floats:
     return np.where(np.isnan(score), np.nan, (score >= cut).astype(np.float64))
 
 
-def _figure(passed: Floats, said: npt.NDArray[np.int64], objective: str) -> float:
+def _figure(passed: Floats, said: npt.NDArray[np.int64]) -> float:
     """How much of the weight is right: a half is half right, NaN is wrong."""
-    weights = np.abs(_weights(said, objective))
+    weights = np.abs(_weights(said))
     if not weights.any():
         return np.nan
     right = np.where(said == 1, passed[:, None], 1 - passed[:, None])

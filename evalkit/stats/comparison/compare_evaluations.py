@@ -22,6 +22,7 @@ from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_i
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import noise_floors as floors
 from evalkit.stats.comparison.comparison_table import APART, SAME, Circumstances, Comparison, Difference, decide
+from evalkit.stats.comparison.same_prompts import refuse_other_prompts
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
 from evalkit.stats.result_tables import (
@@ -35,7 +36,7 @@ from evalkit.stats.result_tables import (
     result_table,
     with_id_notes,
 )
-from evalkit.stats.significance import Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.significance import ALPHA, Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group
 from evalkit.tables.schemas import LABEL_KEY
@@ -48,7 +49,8 @@ _COLUMNS = (
     "number: effect_by_before_rule±; text: against",
     "Int64: n_unlabelled; number: effect_least± effect_most± evidence_least",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high",
-    "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
+    "number: sign_flip_p sign_flip_p_holm score_difference±",
+    "text: status models_before models_after; number: scored_before scored_after; text: notes",
 )
 
 _ONE_RULE = ": people's labels count by those of after"
@@ -62,6 +64,7 @@ def compare(
     *,
     labels: LabelsLike | None = None,
     across_modes: bool = False,
+    same_prompts: bool = False,
     clusters: ClustersLike | None = None,
     rows: Literal["all", "jury"] = "all",
     floor: JudgmentsLike | None = None,
@@ -79,8 +82,8 @@ def compare(
         Human labels, as in `align`; by default those of the evaluations (of `after` where they differ). Held-out ones
         are left out. An empty table: no labels. Labels with the `source` ``changed`` count once all items whose verdict
         changed have a label.
-    across_modes
-        Allow one judge on one side and a jury on the other.
+    across_modes, same_prompts
+        Allow a judge against a jury. Refuse other prompts, judges or samples: `status` says if the judge changed.
     clusters, scale
         item_id -> cluster, by default `before.clusters`, else the item; what plain tables cannot say, as in `vote`.
     rows
@@ -105,17 +108,18 @@ def compare(
           fail to pass and back), `effect` = (fixed − broke)/n (Agresti and Min 2005) of `n_paired` items in
           `n_paired_clusters`, `mcnemar_p` (mid-p), `n_clusters_fixed`, `n_clusters_broke`; `effect_by_before_rule`: by
           the pass rule of `before`, if it is another;
+        - `status`: ``changed`` (`change_p_holm` < .05), ``no change seen``, ``cannot tell`` or ``same replies``;
+          `models_before`, `models_after`, as replies name them; `scored_before`, `scored_after`: share of judgments;
         - `n_unlabelled` changed items; until they are labelled, `effect_least`, `effect_most` and `evidence_least` are
           the bounds; `n_rarer`: clusters with the rarer verdict; under 3, no decision says to keep `after`;
         - `mean_difference` of `score_norm` (after − before) on `n_scored` items, `sign_flip_p`; `score_difference` in
-          the units of the score;
-        - `…_holm`: p adjusted over all rows; `notes`.
+          the units of the score; `…_holm`: p adjusted over all rows; `notes`.
 
     Raises
     ------
     InputError
-        When a side has no judgments or several versions of one rubric, or the sides share no criterion; when
-        a label is there twice or not on its scale; when `floor` is of other prompts.
+        When a side has no judgments or several versions of one rubric, or the sides share no criterion; when a label is
+        there twice or not on its scale; when `floor`, or with ``same_prompts`` a side, is of other prompts.
     ConfigError
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
 
@@ -147,17 +151,25 @@ def compare(
             f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
             f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
         )
+    note = refuse_other_prompts(before, after, scale) if same_prompts else None
     choices = (clusters, *(side.clusters for side in sides))
     clusters = next((choice for choice in choices if choice is not None), None)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    options = _Options(labels_of_sides(before, after, labels, sides), clusters, repeats)
+    options = _Options(labels_of_sides(before, after, labels, sides), clusters, repeats, note)
     compared = [_row(first, second, options) for first, second in matched]
     table = result_table(compared, [*ROW, "version_before", "version_after"], *_COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
+    reasons = {
+        SAME: table["floor_source"].eq(SAME),
+        "cannot tell": table["change_p_holm"].isna(),
+        "changed": table["change_p_holm"].lt(ALPHA),
+    }
+    holds = [flags.to_numpy(dtype=bool) for flags in reasons.values()]
+    table["status"] = schemas.categorical(np.select(holds, [*reasons], "no change seen"))
     table = sides[0].keys.restore(table)
     (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
     return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b, _decisions(table))
@@ -272,6 +284,7 @@ class _Options:
     labels: PeopleLabels
     clusters: ClustersLike | None
     repeats: pd.DataFrame | None  # twice the samples, for the noise floor
+    note: str | None  # what is not known of the prompts
 
 
 def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
@@ -287,6 +300,8 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         "n_common": len(common),
         "n_verdicts": int(has_kinds.sum()),
         "changed": int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None,
+        **{f"models_{when}": _models(part) for when, part in (("before", a), ("after", b))},
+        **{f"scored_{when}": part.judgments["error"].isna().mean() for when, part in (("before", a), ("after", b))},
     }
     notes: Notes = []
     sizes = [len(set(side.rows.index)) for side in (a, b)]
@@ -297,12 +312,14 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         notes.append(f"the scales or pass rules differ{_ONE_RULE * (people is not None)}")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
         notes.append("scored by other judges before and after")
+    elif None not in (models := [_models(part) for part in (a, b)]) and models[0] != models[1]:
+        notes.append(f"answered as {models[0]} before, as {models[1]} now")
     if silent := int((~has_kinds).sum()):
         answer = "verdict" if a.has_verdicts and b.has_verdicts else "score" if a.scale.is_open else "label"
         text = f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
         notes.append(text)
     row |= _sampling(a, b, common, has_kinds, options)
-    notes += row.pop("note", None), options.labels.note or ""
+    notes += row.pop("note", None), options.labels.note or "", options.note or ""
     row |= (
         {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None}
         | _fixed(a, b, (kind_a, kind_b), common, units, people, notes)
@@ -311,6 +328,11 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     )
     note_few_clusters(units, notes)
     return row | {"notes": notes}
+
+
+def _models(part: Part) -> str | None:
+    """The models that the replies name."""
+    return ", ".join(sorted(map(str, part.judgments["model"].dropna().unique()))) or None
 
 
 def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
@@ -520,7 +542,6 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -
     return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
 
 
-_NO_REPLY = ENGINE_REASONS
 _SLOT = ["item_id", "judge", "order", "sample"]
 
 
@@ -555,7 +576,9 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     samples count as new.
     """
     # not `isin`, which makes a scalar of each id
-    common = [(items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY) for side in (a, b)]
+    common = [
+        (items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(ENGINE_REASONS) for side in (a, b)
+    ]
     names = [*_SLOT, "label", "score", "error", "key"]
     types = dict.fromkeys(("judge", "order", "label"), object)
     parts = [side.loc[flags, names].astype(types) for side, flags in zip((a, b), common, strict=True)]

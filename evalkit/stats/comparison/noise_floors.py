@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -109,18 +108,19 @@ def noise_floor(
         first = part.judgments.loc[(part.judgments["sample"] < k).to_numpy()]
         floor = floor_of(part, tables, k, judges, units, rule=part.scale.has_rule, own=first)
         n_wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
-        row: dict[str, Any] = {
-            **dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True)),
-            "rate": floor.rate,
-            "low": floor.ends.low,
-            "high": floor.ends.high,
-            "source": floor.source,
-            "n_items": floor.n_items,
-            "n_samples": k,
-            "n_wanted": n_wanted,
-            "notes": floor.note,
-        }
-        rows.append(row)
+        rows.append(
+            {
+                **dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True)),
+                "rate": floor.rate,
+                "low": floor.ends.low,
+                "high": floor.ends.high,
+                "source": floor.source,
+                "n_items": floor.n_items,
+                "n_samples": k,
+                "n_wanted": n_wanted,
+                "notes": floor.note,
+            }
+        )
     return result_table(rows, *_COLUMNS)
 
 

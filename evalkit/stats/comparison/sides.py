@@ -28,7 +28,7 @@ ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "score", "score_norm", "label", "passed", "error", "level", "scale"]
 _ANSWERS = ["score", "score_norm", "label", "passed", "tied", "n_scored", "level", "scale"]
 _MADE = ("votes", "scores")
-_USED = [*NEED, "key", "weight", "score_sd", "source", "cost_usd"]
+_USED = [*NEED, "key", "weight", "score_sd", "source", "cost_usd", "model"]
 
 
 Decide = Callable[[pd.DataFrame], pd.DataFrame]

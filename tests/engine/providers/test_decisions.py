@@ -690,7 +690,7 @@ def test_drift_says_that_a_name_stands_for_another_version_now(tmp_path: Path, a
         before = ek.evaluate(items_with(WARM, "x"), RUBRIC, at(server), cache=tmp_path)
         server.faults = lambda body: {"body": model(body)["body"] | {"model": "luna-2027"}}
         after = ek.evaluate(items_with(WARM, "x"), RUBRIC, at(server), cache=tmp_path, refresh=True)
-    notes = ek.drift(before, after)["notes"]
+    notes = ek.compare(before, after, same_prompts=True).table["notes"]
     assert notes.str.contains("answered as luna-2026 before, as luna-2027 now").all()
 
 

@@ -35,7 +35,7 @@ from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.parsing.verdict_logprobs import read_distribution
 from evalkit.rubrics.scales import Scale
 from evalkit.runs.contract.scoring_config import ScoringConfig
-from evalkit.stats import drift, noise_floor
+from evalkit.stats import compare, noise_floor
 
 Token = str | bytes
 FIVE = {1: "", 2: "", 3: "", 4: "", 5: ""}
@@ -465,7 +465,7 @@ def test_readings_of_the_same_replies_are_not_taken_for_one_another(tmp_path):
     )
     assert expected["key"].tolist() == mode["key"].tolist()
     with pytest.raises(InputError, match=r"only before has score_sd.*read both in the same way"):
-        drift(expected, mode)
+        compare(expected, mode, same_prompts=True)
     items.to_json(tmp_path / "items.jsonl", orient="records", lines=True)
     ask = {"out": tmp_path / "out", "samples": 1, "cache": tmp_path / "c"}
     done = ek.judge_files(tmp_path / "items.jsonl", made, judge, **ask)

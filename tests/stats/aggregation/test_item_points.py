@@ -497,7 +497,7 @@ def test_pass_k_is_the_share_of_choices_of_k_runs_that_all_or_any_pass() -> None
     unknown = runs.assign(passed=runs["passed"].astype("boolean").mask(runs["group_id"] == "a"))
     short = pass_at_k(unknown, 2).iloc[0]
     assert (short["pass^k"], short["n_prompts"], short["n_short"]) == pytest.approx((0.5, 2, 1))
-    with pytest.raises(InputError, match="pass_at_k needs the column 'passed'"):
+    with pytest.raises(InputError, match="pass_at_k needs the columns 'passed'"):
         pass_at_k(runs.drop(columns="passed"), 2)
 
 

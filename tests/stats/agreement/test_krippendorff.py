@@ -258,6 +258,12 @@ def test_reasons_for_what_cannot_be_said():
     assert same["percent_agreement"] == 1
     assert "alpha_single: nothing varies" in same["notes"]
     assert "no interval of percent_agreement: the figure is at the end of its range" in same["notes"]
+    two = judgments({(i, j): [1, 2] for i in "pqr" for j in "ab"})
+    assert (
+        "alpha_vote: not computed from judgments: pass full=True, or their votes" in reliability(two)["notes"].iloc[0]
+    )
+    assert "alpha_vote: not computed" not in reliability(two, full=True)["notes"].iloc[0]
+    assert "alpha_single: votes do not hold the samples: pass judgments" in reliability(vote(two))["notes"].iloc[0]
     none = reliability(judgments({(i, j): ["!empty"] for i in "pqr" for j in "ab"})).iloc[0]
     assert none["notes"].startswith("no item was scored by two judges")
     assert none["n_pairable"] == 0

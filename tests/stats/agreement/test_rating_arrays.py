@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from judgment_tables import BINARY, NAMES, TOPIC, judgments
 
-from evalkit.errors import InputError
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
 
@@ -33,23 +32,18 @@ def test_a_label_without_a_score_counts_as_a_label():
     assert (row["metric"], row["n_pairable"], row["percent_agreement"]) == ("ordinal", 3, pytest.approx(2 / 3))
 
 
-def test_a_tied_vote_has_no_label_or_equal_shares():
+def test_a_tied_vote_has_no_label():
     cells = {("a", "x"): [0, 2], ("a", "y"): [2, 2]}
     cells |= {(item, judge): [code, code] for item, code in (("b", 0), ("c", 2)) for judge in "xy"}
     votes = vote(judgments(cells), method="majority")
-    found = {ties: reliability(votes, ties=ties).iloc[0] for ties in ("na", "half")}
-    assert [row["n_tied"] for row in found.values()] == [1, 1]
-    assert [row["n_samples"] for row in found.values()] == [2, 2]
-    assert [row["n_pairable"] for row in found.values()] == [2, 3]
-    # items b and c agree, a by a half
-    assert [row["percent_agreement"] for row in found.values()] == pytest.approx([1, 2.5 / 3])
+    row = reliability(votes).iloc[0]
+    assert row[["n_tied", "n_samples", "n_pairable"]].tolist() == [1, 2, 2]
+    assert row["percent_agreement"] == 1  # items b and c agree
     full = reliability(votes, full=True).iloc[0]
     assert (full["n_complete"], full["fleiss_kappa"], full["gwet_ac2"]) == (2, 1, 1)
-    # a vote without a label is no tie unless the table says so, and says among which labels
+    # a vote without a label is no tie unless the table says so
     plain = reliability(votes.drop(columns=["n_samples", "tied", "tied_labels"])).iloc[0]
     assert (plain["n_tied"], plain["n_samples"], plain["n_pairable"]) == (0, 1, 2)
-    with pytest.raises(InputError, match="tied_labels"):
-        reliability(votes.drop(columns="tied_labels"), ties="half")
 
 
 def test_the_spread_of_a_draw_is_the_mean_variance_of_expected_scores():

@@ -274,7 +274,7 @@ def test_shown_as_a_table_and_shuffled_rows():
 
 
 def test_options_of_the_test():
-    with pytest.raises(TypeError, match="epsilon"):
+    with pytest.raises(ConfigError, match="epsilon of alt_test"):
         alt_test(votes_of([1]), labels_of({"a": [1]}))
     for wrong in (-0.1, 1, "0.2", None, True, math.nan):
         with pytest.raises(

@@ -281,7 +281,7 @@ def test_freeze_refuses_what_it_was_not_fitted_on(evaluation, tmp_path):
         ek.freeze(
             evaluation, tmp_path / "a.yaml", calibration=ek.calibrate(evaluation, labels_for_items(["1"] * 40)), **where
         )
-    with pytest.raises(InputError, match="calibrate needs human labels"):
+    with pytest.raises(InputError, match="human labels are missing; pass labels="):
         ek.calibrate(evaluation)
     assert not (tmp_path / "a.yaml").exists()
 

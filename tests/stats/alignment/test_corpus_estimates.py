@@ -413,7 +413,7 @@ def test_low_is_better_turns_round():
     assert row["present"] == pytest.approx(2 / 3)
 
 
-def _best_plainly(score, said, balanced):
+def _best_plainly(score, said):
     """Every cut tried: the best figure against each annotator, averaged by their numbers of labels."""
     values = sorted(set(score))
     found = []
@@ -421,12 +421,9 @@ def _best_plainly(score, said, balanced):
         figures, sizes = [], []
         for column in said.T:
             known = column >= 0
-            if not known.any() or (balanced and len(set(column[known])) < 2):
-                continue
-            right = (score >= cut) == (column == 1)
-            groups = [known & (column == 0), known & (column == 1)] if balanced else [known]
-            figures.append(np.mean([right[group].mean() for group in groups]))
-            sizes.append(known.sum())
+            if known.any():
+                figures.append(((score >= cut) == (column == 1))[known].mean())
+                sizes.append(known.sum())
         found.append(np.average(figures, weights=sizes))
     return max(found)
 
@@ -435,25 +432,21 @@ LABEL = st.one_of(st.none(), st.integers(1, 5))
 
 
 @settings(max_examples=20)
-@given(
-    st.lists(st.tuples(st.integers(1, 5), LABEL, LABEL), min_size=4, max_size=30),
-    st.sampled_from(["accuracy", "balanced_accuracy"]),
-)
+@given(st.lists(st.tuples(st.integers(1, 5), LABEL, LABEL), min_size=4, max_size=30))
 @pytest.mark.long
-def test_the_in_sample_figure_is_the_best_of_all_cuts(rows, objective):
+def test_the_in_sample_figure_is_the_best_of_all_cuts(rows):
     codes, *people = (list(side) for side in zip(*rows, strict=True))
-    row = threshold(codes, dict(zip("ab", people, strict=True)), objective=objective)
+    row = threshold(codes, dict(zip("ab", people, strict=True)))
     said = np.array([[-1 if label is None else int(label >= 4) for label in side] for side in people]).T
     known = (said >= 0).any(axis=1)
     score, said = np.array(codes)[known], said[known]
     if math.isnan(row["in_sample"]):
         if known.sum() < 2:
             return
-        both = [column for column in said.T if len(set(column[column >= 0])) == 2]
-        assert not both if objective == "balanced_accuracy" else len(set(said[said >= 0].tolist())) < 2
+        assert len(set(said[said >= 0].tolist())) < 2
         assert isinstance(row["notes"], str)
         return
-    best = _best_plainly(score, said, objective == "balanced_accuracy")
+    best = _best_plainly(score, said)
     assert row["in_sample"] == pytest.approx(best)
     # Each fold has a cut of its own, so on a handful of items it may even be over the best single cut.
     assert 0 <= row["out_of_fold"] <= 1
@@ -473,8 +466,8 @@ def test_out_of_fold_is_honest_where_there_is_nothing_to_learn():
     assert np.mean([row["optimism"] for row in rows]) > 0.06
 
 
-def test_balanced_accuracy_finds_the_rare_passes():
-    # 2 of 20 pass. All fail is right in 90 %; balanced, a cut at 4 that catches both and three others wins.
+def test_where_few_pass_the_best_cut_may_pass_nothing():
+    # 2 of 20 pass. All fail is right in 90 %.
     codes = [5, 5, 4, 4, 4] + [1] * 15
     people = {"ann": ["true", "true"] + ["false"] * 18}
     assert threshold(codes, people)["cut"] == 4.5
@@ -483,9 +476,6 @@ def test_balanced_accuracy_finds_the_rare_passes():
     assert math.isnan(threshold(codes, people)["pass_at"])
     assert threshold(codes, people)["in_sample"] == pytest.approx(0.9)
     assert "passes all items or none" in threshold(codes, people)["notes"]
-    rare = threshold(codes, people, objective="balanced_accuracy")
-    assert (rare["cut"], rare["pass_at"]) == (2.5, 3)
-    assert rare["in_sample"] == pytest.approx((1 + 15 / 18) / 2)
 
 
 def test_clusters_are_in_one_fold_and_rows_in_any_order():
@@ -518,14 +508,10 @@ def test_thresholds_that_cannot_be_found_say_why():
     assert "nominal" in threshold(["art", "law"], {"ann": ["art", "law"]}, TOPIC)["notes"]
     assert "only one of the two verdicts" in threshold([1, 5, 4], {"ann": [5, 5, 5]})["notes"]
     assert "no item has both" in threshold([None, None], {"ann": [5, 1]})["notes"]
-    apart = threshold([1, 5, 2, 4], {"a": [5, 5, None, None], "b": [None, None, 1, 1]}, objective="balanced_accuracy")
-    assert "only one of the two verdicts" in apart["notes"]
     assert len(pass_threshold(schemas.empty("votes"), labels_of({"ann": [1]}))) == 0
     for wrong in (1, 2.5, True):
         with pytest.raises(ConfigError, match=r"folds must be a whole number ≥ 2"):
             threshold([1], {"ann": [1]}, BINARY, folds=wrong)
-    with pytest.raises(ConfigError, match="allowed: 'accuracy', 'balanced_accuracy'"):
-        threshold([1], {"ann": [1]}, BINARY, objective="f1")
 
 
 def test_a_threshold_is_tuned_on_dev():

@@ -16,7 +16,7 @@ RUBRIC = ek.Rubric(id="held", inputs=["answer"], criteria=CRITERIA)
 NO_FIGURES = {"Evaluation", "evaluate", "open_evaluation", "RubricTuner", "next_labels", "split_labels"}
 COUNTED = {"calibrate", "corpus_estimate"}
 WITH_HELPER = {"suggest_edits", "measure_edit", "first_failure"}  # tests/evaluation/suggestions, test_first_failures.py
-WITHOUT_EFFECT = {"drift", "plot_versions"}  # one side twice; a plot of changed verdicts
+WITHOUT_EFFECT = {"plot_versions"}  # a plot of changed verdicts
 
 FIGURES = {
     "align": lambda one, two, labels, path: stats.align(one, labels),
@@ -24,7 +24,6 @@ FIGURES = {
     "certainty_threshold": lambda one, two, labels, path: stats.certainty_threshold(with_chances(one), labels, 0.3),
     "compare": lambda one, two, labels, path: stats.compare(one, two, labels=labels).table,
     "confusion": lambda one, two, labels, path: stats.confusion(one, labels),
-    "drift": lambda one, two, labels, path: stats.drift(one, one, labels=labels),
     "halo": lambda one, two, labels, path: stats.halo(one, two, labels),
     "jury_value": lambda one, two, labels, path: stats.jury_value(one, labels),
     "pass_probabilities": lambda one, two, labels, path: stats.pass_probabilities(with_chances(one), labels).table,

@@ -176,7 +176,7 @@ def test_cuts_that_cannot_be_found_say_why():
     assert few["notes"] == "under 50 labelled items"
     assert math.isnan(few["cut"])
     with pytest.raises(ConfigError, match="omit them, or use of='score'"):
-        pass_threshold(judged([0.8]), labels_of({"ann": [1]}), of="pass_prob", objective="balanced_accuracy")
+        pass_threshold(judged([0.8]), labels_of({"ann": [1]}), of="pass_prob", ties="wrong")
     for share in (0, 1.0):
         with pytest.raises(ConfigError, match="at_least must be above 0 and under 1"):
             certainty_threshold(judged([0.8]), labels_of({"ann": [1]}), at_least=share)

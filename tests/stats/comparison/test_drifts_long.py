@@ -43,6 +43,10 @@ def judge_both(model, folder, samples=3, **change):
     return then, ek.evaluate(ITEMS, RUBRIC, judge, samples=samples, cache=folder, progress=False, refresh=True)
 
 
+def changes(then, now, **options):
+    return ek.compare(then, now, same_prompts=True, **options).table
+
+
 def test_a_judge_that_got_stricter_is_noticed_and_the_direction_is_shown(tmp_path):
     people = ITEMS[["item_id"]].assign(
         criterion="kind", annotator="a", label=[int(luck("item", answer) < 0.8) for answer in ITEMS["answer"]]
@@ -50,29 +54,27 @@ def test_a_judge_that_got_stricter_is_noticed_and_the_direction_is_shown(tmp_pat
     model = Served()
     then, now = judge_both(model, tmp_path, stricter=0.3)
     assert model.calls == 2 * 3 * 120
-    row = ek.drift(then, now, labels=people).iloc[0]
+    row = changes(then, now, labels=people).iloc[0]
     assert row["status"] == "changed"
     assert row["changed"] > row["chance_up_to"]
-    assert row["passes_high"] < 0
-    assert row["passes_low"] < row["passes"] < row["passes_high"]
+    assert (row["against"], row["scored_before"], row["scored_after"]) == ("labels", 1, 1)
+    assert row["effect_high"] < 0
+    plain = changes(then, now).iloc[0]
+    assert (plain["against"], plain["status"]) == ("verdicts", "changed")
+    assert plain["effect_low"] < plain["effect"] < plain["effect_high"] < 0
     passed = [side.votes.set_index("item_id")["passed"].astype(float) for side in (then, now)]
-    assert row["passes"] == pytest.approx((passed[1] - passed[0]).mean())
-    assert row["agreement_high"] < 0
-    assert (row["scored_before"], row["scored_after"]) == (1, 1)
-    plain = ek.drift(then, now).iloc[0]
-    assert pd.isna(plain["agreement"])
-    assert plain["passes"] == row["passes"]
+    assert plain["effect"] == pytest.approx((passed[1] - passed[0]).mean())
 
 
 def test_noise_alone_is_no_drift(tmp_path):
     then, now = judge_both(Served(), tmp_path)
-    row = ek.drift(then, now).iloc[0]
+    row = changes(then, now).iloc[0]
     assert row["status"] == "no change seen"
-    assert row["passes_low"] <= 0 <= row["passes_high"]
+    assert row["effect_low"] <= 0 <= row["effect_high"]
 
 
 def test_replies_that_can_no_longer_be_read_are_shown(tmp_path):
-    row = ek.drift(*judge_both(Served(), tmp_path, broken=True)).iloc[0]
+    row = changes(*judge_both(Served(), tmp_path, broken=True)).iloc[0]
     assert row["scored_before"] == 1
     assert row["scored_after"] == pytest.approx(
         sum(luck("broken", answer) < 0.2 for answer in ITEMS["answer"]) / 120 * -1 + 1
@@ -82,24 +84,24 @@ def test_replies_that_can_no_longer_be_read_are_shown(tmp_path):
 
 def test_one_sample_cannot_tell_and_no_new_reply_says_so(tmp_path):
     then, now = judge_both(Served(), tmp_path, samples=1, stricter=0.3)
-    assert ek.drift(then, now)["status"].tolist() == ["cannot tell"]
-    assert ek.drift(then, then)["status"].tolist() == ["same replies"]
-    assert ek.drift(then.judgments, now.judgments)["n_common"].tolist() == [120]
+    assert changes(then, now)["status"].tolist() == ["cannot tell"]
+    assert changes(then, then)["status"].tolist() == ["same replies"]
+    assert changes(then.judgments, now.judgments)["n_common"].tolist() == [120]
 
 
 def test_what_is_not_the_same_judge_is_refused(tmp_path):
     options = {"cache": tmp_path, "progress": False, "samples": 2}
     one = ek.evaluate(ITEMS, RUBRIC, "fake:strict", **options)
     with pytest.raises(InputError, match=r"only one side has .*judge 'tone v1 kind "):
-        ek.drift(one, ek.evaluate(ITEMS, RUBRIC, "fake:noisy", **options))
-    with pytest.raises(InputError, match=r"only one side has .*rubric_version.*; .* use compare"):
-        ek.drift(one, ek.evaluate(ITEMS, RUBRIC.edit("kind", description="Is it kind?"), "fake:strict", **options))
+        changes(one, ek.evaluate(ITEMS, RUBRIC, "fake:noisy", **options))
+    with pytest.raises(InputError, match=r"only one side has .*rubric_version.*; .* leave it out"):
+        changes(one, ek.evaluate(ITEMS, RUBRIC.edit("kind", description="Is it kind?"), "fake:strict", **options))
     with pytest.raises(InputError, match=r"only one side has .*sample "):
-        ek.drift(one, ek.evaluate(ITEMS, RUBRIC, "fake:strict", **options | {"samples": 3}))
+        changes(one, ek.evaluate(ITEMS, RUBRIC, "fake:strict", **options | {"samples": 3}))
     with pytest.raises(InputError, match="reply keys: the texts of an item"):
-        ek.drift(one, ek.evaluate(ITEMS.assign(answer=ITEMS["answer"] + "!"), RUBRIC, "fake:strict", **options))
+        changes(one, ek.evaluate(ITEMS.assign(answer=ITEMS["answer"] + "!"), RUBRIC, "fake:strict", **options))
     with pytest.raises(InputError, match="no item in common"):
-        ek.drift(one, ek.evaluate(ITEMS.assign(item_id="x" + ITEMS["item_id"]), RUBRIC, "fake:strict", **options))
+        changes(one, ek.evaluate(ITEMS.assign(item_id="x" + ITEMS["item_id"]), RUBRIC, "fake:strict", **options))
 
 
 def test_imported_tables_say_that_settings_are_not_known():
@@ -108,4 +110,4 @@ def test_imported_tables_say_that_settings_are_not_known():
     tables = [
         ek.import_judgments(scores.assign(s=code), RUBRIC, item="id", judge="openai:m", score="s") for code in (0, 1)
     ]
-    assert "settings of the judges not known" in ek.drift(*tables)["notes"].iloc[0]
+    assert "settings of the judges not known" in changes(*tables)["notes"].iloc[0]

@@ -159,7 +159,7 @@ def test_where_distances_say_nothing_it_is_missing_with_a_reason():
     assert "the scales differ" in row["notes"]
 
 
-def test_a_drift_of_distances_is_no_share_of_agreement():
+def test_distances_of_one_judge_then_and_now_are_no_share_of_agreement():
     then, now = judged([1, 2, 3] * 4), judged([1, 2, 3] * 4)
-    row = ek.drift(then.judgments, now.judgments, labels=labels_of([1, 2, 4] * 4)).iloc[0]
-    assert pd.isna(row["agreement"])
+    row = only(ek.compare(then.judgments, now.judgments, labels=labels_of([1, 2, 4] * 4), same_prompts=True))
+    assert row["against"] == "distances"
