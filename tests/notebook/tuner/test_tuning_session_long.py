@@ -11,8 +11,9 @@ from itertools import count
 
 import pandas as pd
 import pytest
+from decision_server import at, decider
 from servers import judge_server
-from small_tuner import do
+from small_tuner import RUBRIC, do
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
@@ -459,6 +460,22 @@ def test_freeze_writes_the_saved_version_beside_the_session_and_replaces_a_file_
     assert path.with_suffix(".yaml.bak").read_bytes() == before
     assert path.with_suffix(".yaml.bak1").read_bytes() == median
     assert ek.load_profile(path).aggregate == "min"
+
+
+def test_freeze_shows_that_the_name_of_a_judge_may_stand_for_another_model_later(tmp_path):
+    with decider() as (server, _):
+        tuner = ek.RubricTuner(
+            [{"item_id": "x", "answer": "x"}], RUBRIC, [at(server, template="decision@v1")],
+            folder=tmp_path, cache=tmp_path / "cache",
+        )  # fmt: skip
+        do(tuner, do="run")
+        tuner.save(tmp_path / "rubrics")
+        do(tuner, do="run")
+        do(tuner, do="freeze")
+    text = tuner.state["status"]["text"]
+    assert text.startswith("frozen as ")
+    assert " Note: judge '" in text
+    assert "answered as 'luna-2026', and its name may stand for another version later" in text
 
 
 def raise_config_error(*_args, **_options):
