@@ -94,7 +94,6 @@ function itemsPart(ctx) {
   }
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
-    root.classList.toggle("ekw-unjudged", !page.judged);
     if (!page.judged) {
       ["filters", "choose", "search", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
       put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, ${get("figures").current ? "reading the cache …" : "nothing judged yet"}</h3><p>Run asks the judges. Replies are cached: nothing is paid twice. Then look at the items that need review, label them, edit the rubric beside, and run again.</p></div>`);
