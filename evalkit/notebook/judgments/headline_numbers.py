@@ -170,20 +170,26 @@ def jury_alignment(
     if evaluation is None or criterion not in evaluation.rubric.names:
         return None
     dev, _ = _counted(evaluation, labels, criterion)
-    if by is not None and criterion in by.names:
-        scales = [rubric.criterion(criterion).scale for rubric in (evaluation.rubric, by)]
-        rules = {(scale.pass_at, scale.pass_if, scale.better) for scale in scales}
-        if all(scale.has_rule for scale in scales) and len(rules) > 1:
-            dev = labels_on_scale(dev, criterion, by)
-            readings = {label: read_label(label, scales[1]) for label in dev["label"].unique()}
-            passed = {label: reading.passed for label, reading in readings.items() if reading is not None}
-            verdicts = {label: str(verdict).lower() for label, verdict in passed.items() if verdict is not None}
-            dev = dev.assign(label=[verdicts.get(label, label) for label in dev["label"]])  # a mean has no verdict
+    if (by := other_rule(evaluation, criterion, by)) is not None:
+        dev = labels_on_scale(dev, criterion, by)
+        readings = {label: read_label(label, by.criterion(criterion).scale) for label in dev["label"].unique()}
+        passed = {label: reading.passed for label, reading in readings.items() if reading is not None}
+        verdicts = {label: str(verdict).lower() for label, verdict in passed.items() if verdict is not None}
+        dev = dev.assign(label=[verdicts.get(label, label) for label in dev["label"]])  # a mean has no verdict
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
     if scores.empty or dev.empty:
         return None
     return with_facts(align)(scores, dev, clusters=evaluation.clusters).iloc[0]
+
+
+def other_rule(evaluation: Evaluation | None, criterion: str, by: Rubric | None) -> Rubric | None:
+    """The rubric `by` if the criterion passes by another rule in it than in the evaluation; else None."""
+    if evaluation is None or by is None or not all(criterion in rubric.names for rubric in (evaluation.rubric, by)):
+        return None
+    scales = [rubric.criterion(criterion).scale for rubric in (evaluation.rubric, by)]
+    rules = {(scale.pass_at, scale.pass_if, scale.better) for scale in scales}
+    return by if all(scale.has_rule for scale in scales) and len(rules) > 1 else None
 
 
 def pass_prob_lines(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> list[str]:

@@ -3,7 +3,7 @@ const LEVELS = ["ordinal", "nominal", "interval"];
 
 function editorPart(ctx) {
   const { root, find, get, send } = ctx;
-  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, answered = 0, drawnAs = null, otherView = "", toggling = false, step = 0;
+  let drawn = -1, yaml = false, typing = null, rests = [], sent = "", answered = "", drawnAs = null, otherView = "", toggling = false, step = 0;
 
   function level(code, text, at) {
     return `<div class="ekw-level"><div class="ekw-tags"><b></b><small></small></div><input class="ekw-code" value="${esc(code)}" aria-label="Code of level ${at + 1}" data-part="code">
@@ -15,7 +15,7 @@ function editorPart(ctx) {
     rests[at] = { rest: one.rest, rule: one.rule };
     return `<details class="ekw-criterion" data-at="${at}" ${open ? "open" : ""}><summary>${esc(one.name)} <small>${esc(one.level)}</small></summary>
       <div class="ekw-line ekw-whole"><label class="ekw-short ekw-name">Name <input data-part="name" value="${esc(one.name)}"></label>
-      <label class="ekw-short">Scale is <select data-part="level" aria-label="Level of measurement of ${esc(one.name)}">${LEVELS.map((name) => `<option ${name === one.level ? "selected" : ""}>${name}</option>`).join("")}</select></label></div>
+      <label class="ekw-short">Scale is <select data-part="level" aria-label="Level of measurement of ${esc(one.name)}">${options(LEVELS, one.level)}</select></label></div>
       <label class="ekw-question">Question<textarea rows="2" data-part="description">${esc(one.description)}</textarea></label>
       <div class="ekw-levels" role="group" aria-label="Scale of ${esc(one.name)}">${one.scale.map(([code, text], n) => level(code, text, n)).join("")}</div>
       <div class="ekw-line ekw-whole"><label class="ekw-short"><span data-rule>${ruleOf(one)}</span> <input data-part="passes" value="${esc(one.passes)}"></label>
@@ -33,8 +33,7 @@ function editorPart(ctx) {
   // Python has answered all that was typed here: until then its draft is older than the one on screen.
   const settled = () => typing === null && answered === sent;
   function takeAnswer(id) {
-    const [view, number] = id.split(" ");
-    if (view === ctx.id) answered = Number(number);
+    if (id.startsWith(`${ctx.id} `)) answered = id;
     else if (id && id !== otherView) [otherView, drawn] = [id, -1]; // typed in another view of this tuner
   }
   // The draft as it was typed, errors included; without errors it is the draft itself.
@@ -125,10 +124,8 @@ function editorPart(ctx) {
     if (typing === null) return;
     clearTimeout(typing);
     typing = null;
-    sent += 1;
-    const id = `${ctx.id} ${sent}`;
-    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value, id, step: `${ctx.id} ${step}` });
-    else send({ do: "form", form: collect(), id, step: `${ctx.id} ${step}` });
+    sent = ctx.nextId();
+    send({ ...(yaml ? { do: "yaml", text: find(".ekw-yaml").value } : { do: "form", form: collect() }), id: sent, step: `${ctx.id} ${step}` });
   }
   function typed(event) {
     const one = event?.target.closest?.(".ekw-criterion");

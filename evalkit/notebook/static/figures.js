@@ -13,7 +13,7 @@ function figuresPart(ctx) {
   const LONGEST = 100; // characters of the sentence that stay in one line; more is under Why
   function drawTabs(figures) {
     const names = (figures.criteria || []).length > 1 ? figures.criteria : [], few = names.length <= MOST_TABS;
-    if (!few) return put(".ekw-tabs", `<select data-criterion data-key="criterion" aria-label="Criterion">${names.map((name) => `<option value="${esc(name)}" ${name === figures.criterion ? "selected" : ""}>${esc(name)}${tabFigure(figures.agreements?.[name])}</option>`).join("")}</select>`);
+    if (!few) return put(".ekw-tabs", `<select data-criterion data-key="criterion" aria-label="Criterion">${options(names, figures.criterion, (name) => name + tabFigure(figures.agreements?.[name]))}</select>`);
     put(".ekw-tabs", names.map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}" ${figures.agreements?.[name] ? `title="${esc(figures.agreements[name].text)}"` : ""}>${esc(name)}<span class="ekw-tab">${tabFigure(figures.agreements?.[name])}</span></button>`).join(""));
   }
   const tabFigure = (point) => (point && point.value !== null ? ` ${point.value.toFixed(2)}` : "");
@@ -56,7 +56,7 @@ function figuresPart(ctx) {
     const measure = figures.measure && decision?.action !== "measure" && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" title="${esc(get("price"))}" ${offIf(status.running)}>Measure chance: ${esc(get("price").split(";")[0])}</button>` : "";
     const lines = [...strays(figures), ...(tiles.length ? [heldOut(figures)].filter(Boolean) : [])], notices = ctx.get("notices");
     const why = decision ? [`${decision.then}${decision.brief || isLimited ? ` ${decision.reason}` : ""}`, decision.brief || isLimited ? "" : decision.reason] : first ? [first.note] : [];
-    put(".ekw-why", `${why.filter(Boolean).map((text) => `<p>${esc(text)}</p>`).join("")}${measure}${status.running || !get("page").judged || !status.plan ? "" : `<p class="ekw-plan">Run now: ${esc(status.plan)}</p>`}`);
+    put(".ekw-why", `${why.filter(Boolean).map((text) => `<p>${esc(text)}</p>`).join("")}${measure}${status.running || !get("page").judged || !status.plan ? "" : `<p class="ekw-plan">Run now: ${esc(status.plan)}</p>`}${status.paid ? `<p>${esc(status.paid)}</p>` : ""}`);
     put(".ekw-held", lines.map((text) => `<p>${text}</p>`).join(""));
     put(".ekw-tiles", tiles.map(drawTile).join(""));
     put(".ekw-facts", facts(figures, tiles, decision, first, status) + whyButton(Array.isArray(notices) ? notices : [], lines, tiles, decision));
@@ -72,7 +72,7 @@ function figuresPart(ctx) {
     const head = agrees ? `${agrees}${told.includes(first.value) ? "" : ` (${interval(first.value)})`}` : isValue(first) && decision ? `${esc(first.title)} <b>${interval(first.value)}</b>` : "";
     const others = figures.browse ? tiles.filter((tile) => tile !== first && isValue(tile)).map((tile) => `${esc(tile.title)} <b>${interval(tile.value)}</b>`) : [];
     const moved = !figures.browse && isValue(change) ? `changed <b>${esc(change.value)}</b>${change.moved ? ` <span class="ekw-${esc(change.mark || "as")}">${esc(change.moved.replace(" on dev labels", ""))}</span>` : ""}` : "";
-    const all = [[head, ""], [moved, ""], ...others.map((text) => [text, ""]), [!figures.browse && isValue(together) ? `people with each other ${esc(together.value.split(",")[0])}` : "", "ekw-less"], [status.paid ? esc(status.paid) : "", "ekw-paid"]];
+    const all = [[head, ""], [moved, ""], ...others.map((text) => [text, ""]), [!figures.browse && isValue(together) ? `people with each other ${esc(together.value.split(",")[0])}` : "", "ekw-less"], [esc(status.paid).replace(/^paid: session (.+), project \1$/, "paid: $1"), "ekw-paid"]];
     return drawPick(figures) + all.filter(([text]) => text).map(([text, kind]) => `<span class="${kind}">${text}</span>`).join("");
   }
   function whyButton(notices, lines, tiles, decision) {
@@ -87,7 +87,7 @@ function figuresPart(ctx) {
   }
 
   // Rows people, columns jury; thick lines where passing begins. The width of a cell follows from the number of columns.
-  const LEGEND = " ▲ ▼ – below a column: most judges pass or fail these items, or as many pass as fail them, though the label says otherwise.";
+  const LEGEND = " ▲ ▼ –: most judges pass or fail these items, or tie, though the label says otherwise.";
   const MOST = 24; // more columns than this do not fit anywhere
   function drawMatrix() {
     const cells = get("figures").cells || [], page = get("page"), chosen = page.query?.cell, region = find(".ekw-matrix");
@@ -109,7 +109,7 @@ function figuresPart(ctx) {
       return `<button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" style="--p:${share}%" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}
         aria-label="people ${esc(cell.human)}, jury ${esc(full(cell))}: ${counted(cell.n, "label")}, ${esc(kind(cell))}"><b>${+cell.n || "·"}</b>${few ? `<small>${esc(kind(cell))}</small>` : ""}</button>`;
     };
-    const head = (cell, at) => `<th scope="col" class="${line(at)}" title="${esc(full(cell))}"><span class="ekw-sr">${esc(full(cell))}</span><span aria-hidden="true">${cell.jury === null ? "<small>none</small>" : esc(labels.of(cell.jury))}${cell.verdict ? `<br><small>${esc({ pass: "▲", fail: "▼" }[cell.verdict] || "–")}</small>` : ""}</span></th>`;
+    const head = (cell, at) => `<th scope="col" class="${line(at)}" title="${esc(full(cell))}"><span class="ekw-sr">${esc(full(cell))}</span><span aria-hidden="true">${cell.jury === null ? "<small>none</small>" : esc(labels.of(cell.jury))}${cell.verdict ? ` <small>${esc({ pass: "▲", fail: "▼" }[cell.verdict] || "–")}</small>` : ""}</span></th>`;
     region.style.setProperty("--columns", columns.length);
     region.classList.toggle("ekw-words", labels.words);
     region.classList.toggle("ekw-few", few);
@@ -117,7 +117,7 @@ function figuresPart(ctx) {
     const above = groups.length > 1 ? `<tr><td></td>${groups.map(([name, n], at) => (name ? `<th scope="colgroup" colspan="${n}" class="${at ? "ekw-from" : ""}">${at ? "" : "jury: "}${name}</th>` : `<td colspan="${n}" class="ekw-from"></td>`)).join("")}</tr>` : "";
     put(".ekw-matrix", `${title}<table><thead>${above}<tr><td><small>people</small></td>${columns.map(head).join("")}</tr></thead><tbody>${rows
       .map((row, at) => `<tr class="${at && row.human_passed !== rows[at - 1].human_passed ? "ekw-from-row" : ""}"><th scope="row">${labels.words ? `<small>${esc(labels.of(row.human))}</small> ` : ""}${esc(row.human)}</th>${columns.map((column, n) => `<td class="${line(n)}">${button(cells.find((cell) => cell.human === row.human && same(cell, column)))}</td>`).join("")}</tr>`).join("")}</tbody></table>
-      ${sums()}<p>${differs()} Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n) ? LEGEND : ""}</p>`);
+      <div class="ekw-beside">${sums()}<p>${differs()} Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n) ? LEGEND : ""}</p></div>`);
   }
   // What ties matrix, sentence and filter together: items and labels on which people and jury differ.
   function differs() {

@@ -7,7 +7,7 @@ const ORDERS = [ // column, descending, title
   ["review", true, "needs review first"], ["split", true, "judges disagree most"], ["change", true, "changed first"], ["jury", false, "jury: low first"],
   ["jury", true, "jury: high first"], ["people", false, "people: low first"], ["people", true, "people: high first"], ["item", false, "by id"], ["file", false, "as in the file"],
 ];
-const BRIEF = 300; // characters
+const BRIEF = 300, SHORT = 30; // characters
 const CHANGES = { // sign, word, and whether it is better or worse
   fixed: ["▲", "fixed", "better"], broke: ["▼", "broke", "worse"], "now passes": ["△", "passes"], "now fails": ["▽", "fails"], changed: ["↻", "changed"],
   "verdict appeared": ["+", "appeared"], "verdict lost": ["−", "lost"], "label appeared": ["+", "appeared"], "label lost": ["−", "lost"],
@@ -46,12 +46,12 @@ function itemsPart(ctx) {
     const values = all.filter(([, few]) => few.length).map(([name, few]) => `<optgroup label="${esc(name)}">${few.map((value) => option([name, value], `${name}: ${value || "(none)"}`)).join("")}</optgroup>`).join("");
     return boxes + (values ? `<label class="ekw-short">Only <select data-column data-key="column" aria-label="Column of the items">${option(null, "all")}${values}</select></label>` : "");
   }
-  root.addEventListener("change", ({ target }) => {
-    if (target.matches("[data-column]")) ctx.ask({ column: JSON.parse(target.value) });
-    else if (target.matches("[data-order]")) { const [sort, down, name] = JSON.parse(target.value), { column } = get("page").query; ctx.ask({ sort, down, ...(name && column?.[0] !== name ? { column: [name, null] } : {}) }); }
-    else if (target.matches("[data-text]")) { look.text = target.value; drawRows(); }
-    else if (target.matches("[data-show]")) { look.columns = [...(look.columns || []).filter((name) => name !== target.dataset.show), ...(target.checked ? [target.dataset.show] : [])]; drawRows(); drawItem(); }
-  });
+  const changes = {
+    column: ({ value }) => ctx.ask({ column: JSON.parse(value) }),
+    order: ({ value }) => { const [sort, down, name] = JSON.parse(value), { column } = get("page").query; ctx.ask({ sort, down, ...(name && column?.[0] !== name ? { column: [name, null] } : {}) }); },
+    text: ({ value }) => { look.text = value; drawRows(); },
+    show: ({ dataset, checked }) => { look.columns = [...(look.columns || []).filter((name) => name !== dataset.show), ...(checked ? [dataset.show] : [])]; drawRows(); drawItem(); },
+  };
   const chosenText = (page) => (look.text === EACH || page.inputs.includes(look.text) ? look.text : page.own || (page.judged_inputs.length > 1 ? EACH : page.judged_inputs[0] ?? ""));
   // A criterion that takes points away is a fault: met, it is a loss.
   function met(passed, points) {
@@ -60,13 +60,9 @@ function itemsPart(ctx) {
     return `<span class="ekw-${isGood ? "better" : "worse"}">${isGood ? "✓" : "✗"} ${isFault ? (passed ? "fault found" : "not there") : passed ? "met" : "not met"}</span>`;
   }
   function marks(row) {
-    const [sign, word, mood] = CHANGES[row.change] || [], all = [];
-    if (sign && row.change === "broke") all.push([sign, word, mood]);
-    if (row.wrong && row.change !== "broke") all.push(["≠", "differs", "worse"]);
-    if (sign && row.change !== "broke") all.push([sign, word, mood]);
-    if (row.status !== "ok") all.push(["○", row.status]);
-    if (row.split) all.push(["◐", "split"]);
-    return all.slice(0, 2).map(([one, name, tone]) => `<div class="ekw-${tone || "as"}" title="${esc(name)}"><span aria-hidden="true">${one}</span><span class="ekw-sr">${esc(name)}</span></div>`).join("");
+    const change = CHANGES[row.change], isBroken = row.change === "broke"; // that it broke says that it differs
+    const all = [isBroken ? change : row.wrong && ["≠", "differs", "worse"], !isBroken && change, row.status !== "ok" && ["○", row.status], row.split && ["◐", "split"]];
+    return all.filter(Boolean).slice(0, 2).map(([one, name, tone]) => `<div class="ekw-${tone || "as"}" title="${esc(name)}"><span aria-hidden="true">${one}</span><span class="ekw-sr">${esc(name)}</span></div>`).join("");
   }
   function people(row, annotators) {
     if (row.held) return '<small title="its labels stay hidden while you tune">held out</small>';
@@ -98,7 +94,6 @@ function itemsPart(ctx) {
   }
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
-    root.classList.toggle("ekw-unjudged", !page.judged);
     if (!page.judged) {
       ["filters", "choose", "search", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
       put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, ${get("figures").current ? "reading the cache …" : "nothing judged yet"}</h3><p>Run asks the judges. Replies are cached: nothing is paid twice. Then look at the items that need review, label them, edit the rubric beside, and run again.</p></div>`);
@@ -121,11 +116,10 @@ function itemsPart(ctx) {
       ${jury(row)}${judges.map((name) => `<td class="ekw-k">${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join("")}</tr>`).join("");
     const at = [...root.querySelectorAll("tr[data-id]")].indexOf(ctx.focused());
     put(".ekw-list", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${4 + judges.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
-    const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(ctx.focused());
-    if (lost) { // a labelled row has left the filter: the next one has the focus
-      const next = left[Math.min(at, left.length - 1)];
-      if (next) { reachable(left, next); next.focus(); }
-      else find("[data-search]").focus();
+    const left = [...root.querySelectorAll("tr[data-id]")], next = left[Math.min(at, left.length - 1)];
+    if (at >= 0 && !root.contains(ctx.focused())) { // a labelled row has left the filter: the next one has the focus
+      if (next) reachable(left, next);
+      (next || find("[data-search]")).focus();
     }
     put(".ekw-foot", `<span role="status">${page.n_pages > 1 ? `${page.start + 1}–${page.start + page.rows.length} · ` : ""}${+page.n} of ${counted(page.n_items, "item")}</span>${labels.legend ? `<span>${esc(labels.legend)}</span>` : ""}<span class="ekw-push"></span>${get("figures").browse ? "" : `<button data-do="export" data-key="export" title="A file beside the session: ids, columns, texts, labels, verdicts of both versions, reasons">Export ${+page.n} as CSV</button>`}${ctx.pager(page)}`);
     if (look.turning && page.rows.length) { // J or K has turned the page
@@ -213,13 +207,13 @@ function itemsPart(ctx) {
     const page = get("page"), figures = get("figures"), at = place(item.item_id), rows = page.rows?.length || 0, [sign, word, mood] = CHANGES[item.change] || [], here = at < 0 ? look.at : at;
     const off = (step) => offIf(!rows || (step < 0 ? page.start + here <= 0 : page.start + here + (at < 0 ? 0 : 1) >= page.n));
     const shown = Object.entries(item.columns || {}).filter(([, value]) => value && value.length <= 60 && !item.inputs.some(([, text]) => text === value)), chosen = shown.filter(([name]) => look.columns?.includes(name));
-    const own = (chosen.length ? chosen : shown.slice(0, 4)).map(([name, value]) => `<button class="ekw-mine" data-do="own" data-key="own ${esc(name)}" data-name="${esc(name)}" data-value="${esc(value)}" title="Only items with ${esc(name)} = ${esc(value)}"><small>${esc(name)}</small> ${esc(value)}</button>`).join("");
+    const own = (chosen.length ? chosen : shown.filter(([, value]) => value.length <= SHORT).slice(0, 4)).map(([name, value]) => `<button class="ekw-mine" data-do="own" data-key="own ${esc(name)}" data-name="${esc(name)}" data-value="${esc(value)}" title="Only items with ${esc(name)} = ${esc(value)}"><small>${esc(name)}</small> ${esc(value)}</button>`).join("");
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const was = item.versions && item.before !== item.jury ? `${chip(item.before, item.before_passed, undefined, item.versions[1])} → ` : "";
     const jury = item.judges.length ? `<span>Jury ${was}${item.siblings ? met(item.passed, item.columns.points) : chip(item.jury, item.passed, item.people_passed, "jury")}</span>` : "";
     const mark = sign ? `<span class="ekw-${mood || "as"}">${sign} ${esc(word)}${item.versions ? ` since ${esc(item.versions[1])}` : ""}</span>` : item.wrong ? '<span class="ekw-worse">≠ differs</span>' : "";
-    const say = figures.browse ? "" : `<span class="ekw-labels">${item.held ? "held out: other people's labels stay hidden" : ""} ${labels || "no label yet"}</span><span class="ekw-push"></span>
-      <span class="ekw-label-line" role="group" aria-label="Your label"><input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator" title="Label as">${codes}${item.labels[figures.annotator] === undefined ? "" : '<button class="ekw-quiet" data-do="unlabel" data-key="unlabel">Take back</button>'}</span>`;
+    const say = figures.browse ? "" : `<span class="ekw-labels">${item.held ? "held out: other people's labels stay hidden ·" : ""} ${labels || "no label yet"}</span><span class="ekw-push"></span>
+      <span class="ekw-label-line" role="group" aria-label="Your label"><input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator" title="Label as">${codes}${item.labels[figures.annotator] === undefined ? "" : '<button class="ekw-quiet" data-do="label" data-key="unlabel">Take back</button>'}</span>`;
     return `<header class="ekw-item-head"><div class="ekw-line"><h3>${esc(item.item_id)}${figures.criteria?.length > 1 ? ` <small>${esc(item.criterion)}</small>` : ""}</h3>${own}<span class="ekw-nav"><small>${at < 0 ? "not in this list" : `${page.start + at + 1} of ${+page.n}`}</small>
       <button data-do="step" data-key="step -1" data-step="-1" aria-label="Previous" aria-keyshortcuts="k" ${off(-1)}>◂ <kbd>K</kbd></button><button data-do="step" data-key="step 1" data-step="1" aria-label="Next" aria-keyshortcuts="j" ${off(1)}><kbd>J</kbd> ▸</button><button data-do="close_item" data-key="close item" aria-label="Close" aria-keyshortcuts="Escape"><kbd>Esc</kbd> ×</button></span></div>
       <div class="ekw-line">${jury}${mark}${say}</div></header>`;
@@ -291,5 +285,5 @@ function itemsPart(ctx) {
     one.setAttribute("aria-expanded", all);
     measureFolds();
   }
-  return { drawRows, drawItem, drawNotices, toggleMarkdown, mark, reveal, open, openFirst, step, close, fold, judgeArticles, rest, inputs, measureFolds, end: () => widths.disconnect() };
+  return { changes, drawRows, drawItem, drawNotices, toggleMarkdown, mark, reveal, open, openFirst, step, close, fold, judgeArticles, rest, inputs, measureFolds, end: () => widths.disconnect() };
 }

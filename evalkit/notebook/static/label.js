@@ -7,7 +7,7 @@ const PATIENCE_MS = 8000, SLOW_MS = 700, NO_ANSWER = "Not saved: the program beh
 
 function renderLabels({ model, el }) {
   const ctx = createWidget(model, el, "ekw ekw-label", LABEL_SKELETON), { root, find, put, get, send } = ctx, items = itemsPart(ctx);
-  let waiting = "", sent = "", number = 0, drawn = "", decided = "", answers = [], here = 0, skipping = false, comment = "", drafts = {}, only = "", undecided = false, page = 0;
+  let waiting = "", sent = "", drawn = "", decided = "", answers = [], here = 0, skipping = false, comment = "", drafts = {}, only = "", undecided = false, page = 0;
   const form = () => get("form"), lead = () => form().view === "lead", panel = () => form().panel || {}, question = () => (lead() ? panel().question : form().questions?.[here]);
   const quiet = (text) => `<p class="ekw-dim">${text}</p>`, isOpen = (one) => one === null || one === "", open = () => answers.filter(isOpen).length;
   const given = () => JSON.stringify([answers, comment]);
@@ -17,7 +17,7 @@ function renderLabels({ model, el }) {
   const lock = () => root.querySelectorAll("textarea, [data-number]").forEach((one) => { one.readOnly = !!waiting; });
   function ask(message) {
     if (isBusy()) return;
-    const id = (waiting = `${ctx.id} ${++number}`);
+    const id = (waiting = ctx.nextId());
     sent = message.do === "save" ? given() : "";
     send({ ...message, id });
     lock();

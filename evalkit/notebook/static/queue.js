@@ -1,11 +1,11 @@
 // The label queue: one item at full width, its levels as keys. It replaces the rest of the screen while it is open.
 function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
   const { root, find, put, get, send } = ctx, region = find(".ekw-queue");
-  let shown = "", number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
+  let shown = "", waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
   const set = (changes) => send({ do: "queue", open: true, source: get("queue").source || "random", blind: get("queue").blind ?? true, ...changes });
   function ask(message) {
     if (waiting) return;
-    waiting = `${ctx.id} ${++number}`;
+    waiting = ctx.nextId();
     send({ ...message, id: waiting });
   }
   const ACTIONS = {
@@ -68,6 +68,5 @@ function queuePart(ctx, { judgeArticles, rest, inputs, measureFolds }) {
     if (button) event.preventDefault();
     return true;
   }
-  root.addEventListener("change", ({ target }) => { if (target.matches("[data-blind]")) set({ blind: target.checked }); });
-  return { actions: ACTIONS, drawQueue, pressed };
+  return { actions: ACTIONS, changes: { blind: ({ checked }) => set({ blind: checked }) }, drawQueue, pressed };
 }

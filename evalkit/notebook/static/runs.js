@@ -3,7 +3,7 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 
 function runsPart(ctx) {
   const { find, put, get } = ctx;
-  let n = 0, sent = 0, answer = "";
+  let n = 0, sent = "", answer = "";
   const price = (text) => { const at = text.indexOf("US$"); return at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at).split(", over")[0])}` : esc(text); };
   let isExpected = false, words = ""; // whether the next words answer a press of this view, which are then shown
   // What helps most beside a run: chance, labels of what changed, reading what changed, else the next label.
@@ -11,7 +11,7 @@ function runsPart(ctx) {
     const { decision, to_label: open, measure } = get("figures"), changed = get("page").counts?.changed, cost = typeof get("price") === "string" ? get("price").split(";")[0] : "";
     if (!running && measure && decision?.action === "measure") return { action: "measure", isNeeded: true, text: `Measure chance${cost ? `: ${esc(cost.split(", ")[1])}` : ""}`, title: `Ask the same prompts again: ${cost}` };
     if (!running && decision?.action === "changed" && open) return { action: "label_changed", isNeeded: true, text: `Label ${+open} changed`, title: "Label the items whose verdict changed, blind" };
-    if (!running && decision?.kind === "open" && open === 0 && changed) return { action: "read_changed", isNeeded: true, text: `Read ${+changed} changed`, title: "Read the items whose verdict changed" };
+    if (!running && decision?.kind === "open" && (open === 0 || !decision.action) && changed) return { action: "read_changed", isNeeded: true, text: `Read ${+changed} changed`, title: "Read the items whose verdict changed" };
     return { action: "queue", isNeeded: !running && decision?.action === "queue", text: "Label next <kbd>L</kbd>", title: "Label items one after another, by keyboard" };
   }
   const expectWords = () => { isExpected = true; };
@@ -36,7 +36,7 @@ function runsPart(ctx) {
     if (box && judges.length > n) box.value = ""; // it was added
     n = judges.length;
     // the last message of this view is answered: its fields show what Python holds
-    const isAnswered = jury.answers !== answer && jury.answers === `${ctx.id} ${sent}`;
+    const isAnswered = jury.answers !== answer && jury.answers === sent;
     answer = jury.answers;
     find('[data-box="jury"] > summary').textContent = `Jury: ${counted(on, "judge")} × ${counted(jury.samples, "sample")}, ${jury.aggregate}`;
     put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
@@ -44,7 +44,7 @@ function runsPart(ctx) {
         <td><input type="number" min="0" step="0.5" data-jury="weight" data-key="weight ${esc(judge.name)}" data-name="${esc(judge.name)}" value="${+judge.weight}" aria-label="Weight of ${esc(judge.name)}"></td></tr>`)
       .join("")}</tbody></table>
       <div class="ekw-line"><label class="ekw-short">Samples <input type="number" min="1" max="25" data-jury="samples" data-key="samples" value="${+jury.samples}"></label>
-      <label class="ekw-short">Aggregate <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
+      <label class="ekw-short">Aggregate <select data-jury="aggregate" data-key="aggregate">${options(jury.aggregates || [], jury.aggregate)}</select></label></div>
       <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"> in this session</label>
       <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model">${jury.servers?.length > 1 ? `<select data-server data-key="server" aria-label="Its server"><option value="">server of the jury</option>${jury.servers.map((name) => `<option>${esc(name)}</option>`).join("")}</select>` : ""}<button data-do="judge" data-key="add judge">Add judge</button></div>
       <small class="ekw-where">Replies are stored in ${esc(jury.cache)}.</small>`, isAnswered && "jury");
@@ -52,7 +52,7 @@ function runsPart(ctx) {
   // The fields are sent as they are now; returns the id of the message.
   function juryMessage() {
     find(".ekw-jury").querySelectorAll("[data-jury]").forEach((one) => { one.dataset.sent = one.value; });
-    return `${ctx.id} ${(sent += 1)}`;
+    return (sent = ctx.nextId());
   }
   function drawVersions() {
     const { versions = [], diff = [], current, against } = get("figures");

@@ -43,7 +43,7 @@ function runPart(ctx) {
     if (!page.tasks?.length) return ["tools", "foot"].forEach((name) => put(`.ekw-samples .ekw-${name}`, "")) || put(".ekw-samples .ekw-scroll", page.problem ? `<p class="ekw-empty">${esc(page.problem)}</p>` : "");
     const active = ctx.focused() === find("[data-search]");
     const tabs = page.tasks.map((name) => `<button data-do="task" data-key="task ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.task}">${esc(name)}</button>`).join("");
-    if (!active) put(".ekw-samples .ekw-tools", `${tabs}<label class="ekw-short">Order <select data-order data-key="order">${Object.entries(ORDER_NAMES).map(([key, title]) => `<option value="${key}" ${key === query.order ? "selected" : ""}>${title}</option>`).join("")}</select></label>
+    if (!active) put(".ekw-samples .ekw-tools", `${tabs}<label class="ekw-short">Order <select data-order data-key="order">${options(Object.keys(ORDER_NAMES), query.order, (name) => ORDER_NAMES[name])}</select></label>
       <input type="search" data-search data-key="search" aria-label="Search samples" placeholder="Search" value="${esc(query.search)}">`);
     const shown = get("sample"), rows = page.rows || [], at = rows.some((row) => row.number === shown.number) ? shown.number : rows[0]?.number;
     const body = rows.map((row) => `<tr data-do="select" data-key="row ${+row.number}" data-number="${+row.number}" tabindex="${row.number === at ? 0 : -1}" aria-selected="${row.number === shown.number}"><th scope="row" title="${esc(row.id)}">${esc(row.id)}</th>${row.figures.map((one) => `<td class="ekw-number">${one === "NA" ? `<span class="ekw-worse">NA</span>` : esc(one)}</td>`).join("")}<td class="ekw-text">${row.error ? `<span class="ekw-worse">✗ ${esc(row.error)}</span> ` : ""}${esc(row.text)}</td></tr>`).join("");
@@ -76,10 +76,7 @@ function render({ model, el }) {
     task: (one) => ask({ task: one.dataset.name, search: "" }),
     select: (one) => { one.focus(); choose(one.dataset.number); },
   };
-  listen(ctx, ACTIONS, ({ target }) => target.dataset.place && (wizard.typed(target), true));
-  root.addEventListener("change", (event) => {
-    if (event.target.matches("[data-order]")) ask({ order: event.target.value });
-  });
+  listen(ctx, ACTIONS, ({ target }) => target.dataset.place && (wizard.typed(target), true), { order: ({ value }) => ask({ order: value }) });
   root.addEventListener("keydown", rows);
   const draws = {
     form: [wizard.drawForm], check: [wizard.drawCheck], runs: [wizard.drawRuns], progress: [wizard.drawProgress], alert: [drawAlert],

@@ -1,8 +1,7 @@
 // The card of `start`: columns and their roles, rubric, judges, prompts, code. It hides the tuner until Python empties it.
 function startPart({ root, find, put, get, send }) {
-  const options = (names, chosen) => names.map((name) => `<option value="${esc(name)}" ${(name || "not used") === chosen ? "selected" : ""}>${esc(name) || "not used"}</option>`).join("");
   const row = (one) => `<tr><th scope="row">${esc(one.column)}</th>
-    <td><select data-role="${esc(one.column)}" data-key="role ${esc(one.column)}" aria-label="Role of ${esc(one.column)}" class="${one.role === "not used" ? "" : "ekw-used"}">${options(one.choices, one.role)}</select></td>
+    <td><select data-role="${esc(one.column)}" data-key="role ${esc(one.column)}" aria-label="Role of ${esc(one.column)}" class="${one.role === "not used" ? "" : "ekw-used"}">${options(one.choices, one.role.replace("not used", ""), (role) => role || "not used")}</select></td>
     <td class="ekw-number">${esc(one.missing)}</td><td class="ekw-number">${esc(one.longest)}</td><td class="ekw-examples"><div class="ekw-two">${esc(one.examples)}</div></td></tr>`;
   function drawCard() {
     const card = get("card"), wasThere = root.classList.contains("ekw-start");
@@ -28,15 +27,12 @@ function startPart({ root, find, put, get, send }) {
     // the card was longer than the screen: begin at the top of the tuner, once it is laid out
     requestAnimationFrame(() => root.scrollIntoView({ block: "start" }));
   }
-  const actions = {
-    leave_out: () => send({ do: "leave_out" }),
-    open: () => send({ do: "open" }),
-    copy: () => navigator.clipboard?.writeText(get("card").code).catch(() => {}), // without a secure page: copy from the box
+  const actions = { copy: () => copyText(get("card").code) };
+  const rubric = ({ value }) => send({ do: "rubric", name: value });
+  const changes = {
+    role: ({ dataset, value }) => send({ do: "role", column: dataset.role, role: value }),
+    judges: ({ value }) => send({ do: "judges", text: value }),
+    rubric, file: rubric,
   };
-  root.addEventListener("change", ({ target }) => {
-    if (target.matches("[data-role]")) send({ do: "role", column: target.dataset.role, role: target.value });
-    else if (target.matches("[data-rubric], [data-file]")) send({ do: "rubric", name: target.value });
-    else if (target.matches("[data-judges]")) send({ do: "judges", text: target.value });
-  });
-  return { drawCard, actions };
+  return { drawCard, actions, changes };
 }

@@ -21,16 +21,21 @@ const isOver = (price) => String(price ?? "").includes("over the limit");
 // A number with its noun: "1 item", "3 items".
 const counted = (number, one) => `${+number} ${+number === 1 ? one : `${one}s`}`;
 
+// Without a secure page this fails: people copy from the box that shows the text.
+const copyText = (text, done) => navigator.clipboard?.writeText(text).then(done).catch(() => {});
+
+// The options of a list, each with its title.
+const options = (values, chosen, title = (value) => value) => values.map((value) => `<option value="${esc(value)}" ${value === chosen ? "selected" : ""}>${esc(title(value))}</option>`).join("");
+
 // A text with its marks for headings, lists, tables and code: all of it is escaped first, and there are no links, images or HTML.
 function rendered(text) {
   const inline = (line) => line.replace(/`([^`]+)`/g, "<code>$1</code>").replace(/\*\*([^*]+)\*\*/g, "<b>$1</b>").replace(/(^|[^*\w])\*([^*\s][^*]*)\*(?!\w)/g, "$1<em>$2</em>");
   const cells = (line) => line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => inline(cell.trim()));
-  const block = (lines) => {
-    const head = lines[0].match(/^#{1,6} (.*)/), isAll = (mark) => lines.every((line) => mark.test(line));
-    if (head) return `<p><b>${inline(head[1])}</b></p>${lines.length > 1 ? block(lines.slice(1)) : ""}`;
-    if (isAll(/^\|/)) return `<table>${lines.filter((line) => !/^\|[\s:|-]+$/.test(line)).map((line) => `<tr>${cells(line).map((cell) => `<td>${cell}</td>`).join("")}</tr>`).join("")}</table>`;
-    if (isAll(/^\s*([-*]|\d+[.)]) /)) return `<ul>${lines.map((line) => `<li>${inline(line.replace(/^\s*[-*] /, ""))}</li>`).join("")}</ul>`;
-    return `<p>${lines.map(inline).join("<br>")}</p>`;
+  const BLOCKS = {
+    head: (lines) => lines.map((line) => `<p><b>${inline(line.replace(/^#+ /, ""))}</b></p>`).join(""),
+    table: (lines) => `<table>${lines.filter((line) => !/^\|[\s:|-]+$/.test(line)).map((line) => `<tr>${cells(line).map((cell) => `<td>${cell}</td>`).join("")}</tr>`).join("")}</table>`,
+    list: (lines) => `<ul>${lines.map((line) => `<li>${inline(line.replace(/^\s*[-*] /, ""))}</li>`).join("")}</ul>`,
+    text: (lines) => `<p>${lines.map(inline).join("<br>")}</p>`,
   };
   const kind = (line) => (/^#{1,6} /.test(line) ? "head" : /^\|/.test(line) ? "table" : /^\s*([-*]|\d+[.)]) /.test(line) ? "list" : "text");
   const blocks = (part) => part.split("\n").reduce((all, line) => {
@@ -39,7 +44,7 @@ function rendered(text) {
     else if (last?.length && kind(last.at(-1)) === kind(line)) last.push(line);
     else all.push([line]);
     return all;
-  }, []).filter((lines) => lines.length).map(block).join("");
+  }, []).filter((lines) => lines.length).map((lines) => BLOCKS[kind(lines[0])](lines)).join("");
   return esc(text).split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${part.replace(/^\n|\n$/g, "")}</pre>` : blocks(part))).join("");
 }
 

@@ -1,7 +1,7 @@
 // The screen of the tuner. It draws the model's traits and sends back what the user does; every figure comes from Python,
 // and every text of a model or data set goes through esc(). The other files of this folder are put before this one.
 const SKELETON = `
-<div class="ekw-skips"><button data-do="to" data-to=".ekw-rows">To the items</button><button data-do="to" data-to=".ekw-edit">To the rubric</button></div>
+<div class="ekw-skips"><button class="ekw-sr" data-do="to" data-to=".ekw-rows">To the items</button><button class="ekw-sr" data-do="to" data-to=".ekw-edit">To the rubric</button></div>
 <div class="ekw-alert" role="alert"></div>
 <section class="ekw-card" data-stay data-keep aria-label="Your data"></section>
 <section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
@@ -31,8 +31,7 @@ function render({ model, el }) {
     if (!text || !box) return;
     box.hidden = false;
     box.textContent = text;
-    // without a secure page this fails: copy from the box
-    navigator.clipboard?.writeText(text).then(() => { find(".ekw-copied").textContent = "copied"; }).catch(() => {});
+    copyText(text, () => { find(".ekw-copied").textContent = "copied"; });
   }
 
   // What scrolls the tuner: the notebook's panel, else the window.
@@ -71,21 +70,19 @@ function render({ model, el }) {
     send({ do: "criterion", name });
     editor.show(name);
   }
-  const plain = Object.fromEntries(["run", "part", "measure", "again", "undo_edit", "redo_edit"].map((name) => [name, () => send({ do: name })]));
+  // what these did is said below the strip
+  const saying = ["save", "freeze", "export"].map((name) => [name, () => { runs.expectWords(); send({ do: name }); }]);
   const ACTIONS = {
-    ...plain,
+    ...Object.fromEntries(saying),
     stop: (one, event) => { if (event.detail < 2) send({ do: "stop" }); }, // it stands where Run was: a double click would end what it began
     label_changed: () => send({ do: "queue", open: true, source: "changed", blind: true }),
     read_changed: () => { items.openFirst(); ask({ filter: "changed" }); },
-    save: () => { runs.expectWords(); send({ do: "save" }); },
-    freeze: () => { runs.expectWords(); send({ do: "freeze" }); },
     why: () => { root.classList.toggle("ekw-noted"); figures.drawTop(); },
     md: items.toggleMarkdown,
     last_turn: (one) => one.closest("section").querySelector(".ekw-turn:last-child").scrollIntoView({ block: "nearest" }),
     own: ({ dataset: { name, value } }) => ask({ column: [name, value] }),
     uncolumn: () => ask({ column: null }),
     whole: editor.toggleWhole,
-    export: () => { runs.expectWords(); send({ do: "export" }); },
     limit: () => { find('[data-box="jury"]').open = true; find('[data-jury="budget"]').focus(); },
     held_out: () => send({ do: "held_out", seen: get("figures").held_out?.looks || "" }),
     criterion: (one) => chooseCriterion(one.dataset.name),
@@ -115,8 +112,7 @@ function render({ model, el }) {
     uncell: () => ask({ cell: null }),
     filter: (one) => ask({ filter: one.getAttribute("aria-pressed") === "true" ? "all" : one.dataset.name }),
     select: (one) => { one.focus({ preventScroll: true }); items.open(one.dataset.id); },
-    label: (one) => label(get("item").item_id, one.dataset.label),
-    unlabel: () => label(get("item").item_id, null),
+    label: (one) => label(get("item").item_id, one.dataset.label ?? null), // none: it is taken back
   };
   const rows = rowsOf(ctx, "id", items.open);
   // J, K: the next and the previous item; E: to the level that the jury chose; M: with or without marks for headings and lists
@@ -132,27 +128,26 @@ function render({ model, el }) {
     event.preventDefault();
     return true;
   }
-  listen(ctx, ACTIONS, (event) => {
-    if (event.target.matches("[data-new]") && model.get("alert")) send({ do: "dismiss", action: "judge" }); // another name: the error is about the last one
-    return event.target.closest(".ekw-fields") && (editor.typed(event), true);
-  });
-  root.addEventListener("change", (event) => {
-    const one = event.target;
-    if (one.dataset.jury) jury();
-    else if (one.matches("[data-criterion]")) chooseCriterion(one.value);
-    else if (one.dataset.pick) pick(one);
-    else if (one.matches("[data-suggester]")) drawSuggestions(); // the price is of this judge
-    else if (one.dataset.note) send({ do: "note", key: one.dataset.note, note: one.value });
-    else if (one.matches("[data-annotator]")) {
+  const CHANGES = {
+    ...items.changes, ...queue.changes, ...start.changes,
+    jury, pick,
+    criterion: (one) => chooseCriterion(one.value),
+    suggester: runs.drawSuggestions, // the price is of this judge
+    note: (one) => send({ do: "note", key: one.dataset.note, note: one.value }),
+    annotator: (one) => {
       if (!one.value.trim()) one.value = get("figures").annotator; // a blank name keeps the last annotator
       one.dataset.sent = one.value;
       send({ do: "annotator", name: one.value });
-    }
-  });
+    },
+  };
+  listen({ ...ctx, send }, ACTIONS, (event) => {
+    if (event.target.matches("[data-new]") && model.get("alert")) send({ do: "dismiss", action: "judge" }); // another name: the error is about the last one
+    return event.target.closest(".ekw-fields") && (editor.typed(event), true);
+  }, CHANGES);
   root.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !event.target.matches("input, textarea") && !root.matches(".ekw-labelling")) {
       event.preventDefault();
-      return ACTIONS[event.shiftKey ? "redo_edit" : "undo_edit"]();
+      return send({ do: event.shiftKey ? "redo_edit" : "undo_edit" });
     }
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !root.matches(".ekw-labelling, .ekw-browse")) return event.preventDefault(), find('[data-do="run"]')?.click();
     if (event.key === "Escape" && event.target.closest(".ekw-edit") && get("item").item_id) return find(".ekw-item").focus({ preventScroll: true });

@@ -78,9 +78,8 @@ function createWidget(model, el, kind, skeleton) {
   let asked = null;
   const query = () => asked || get("page").query || {};
   const answered = () => {
-    const shown = model.get("page")?.query;
-    if (!shown) asked = null; // another run: no query yet
-    else if (asked && Object.entries(asked).every(([name, value]) => JSON.stringify(value) === JSON.stringify(shown[name]))) asked = null;
+    const shown = model.get("page")?.query; // of another run there is none yet
+    if (!shown || Object.entries(asked || {}).every(([name, value]) => JSON.stringify(value) === JSON.stringify(shown[name]))) asked = null;
   };
   model.on("change:page", answered);
   function ask(changes) {
@@ -99,7 +98,11 @@ function createWidget(model, el, kind, skeleton) {
     return n_pages > 1 ? `<span class="ekw-pager">${turner(-1, "Previous", "‹", page === 0)} ${page + 1}/${+n_pages} ${turner(1, "Next", "›", page + 1 >= n_pages)}</span>` : "";
   }
   const close = () => { end(); model.off("change:page", answered); };
-  return { root, find, focused, put, get, drawn, send, drawAlert, showAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  // Messages that Python answers by their id begin with that of the view.
+  const id = `ekw-${Math.random().toString(36).slice(2, 10)}`;
+  let sent = 0;
+  const nextId = () => `${id} ${(sent += 1)}`;
+  return { root, find, focused, put, get, drawn, send, drawAlert, showAlert, ask, resetQuery, query, turn, pager, free, end: close, id, nextId };
 }
 
 // Of these rows one is reached by Tab.
@@ -135,14 +138,16 @@ function rowsOf({ root }, name, open) {
   };
 }
 
-// Clicks and typing: `typed` may handle a field; the search is sent when typing pauses.
-function listen({ root, ask, send, turn }, own, typed) {
-  const actions = { dismiss: () => send({ do: "dismiss" }), turn: (one) => turn(Number(one.dataset.step)), ...own };
+// Clicks, choices and typing. A button whose action needs no more words sends its name; `changes` has what a field does, by
+// the name of its data attribute; `typed` may handle a field, and the search is sent when typing pauses.
+function listen({ root, ask, send, turn }, own, typed, changes = {}) {
+  const actions = { turn: (one) => turn(Number(one.dataset.step)), ...own };
   let searching = null;
   root.addEventListener("click", (event) => {
-    const one = event.target.closest("[data-do]");
-    if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") actions[one.dataset.do]?.(one, event);
+    const one = event.target.closest("[data-do]"), action = actions[one?.dataset.do] || (() => send({ do: one.dataset.do }));
+    if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") action(one, event);
   });
+  root.addEventListener("change", ({ target }) => Object.keys(target.dataset).forEach((name) => changes[name]?.(target)));
   root.addEventListener("input", (event) => {
     if (typed(event) || !event.target.matches("[data-search]")) return;
     clearTimeout(searching);

@@ -1,33 +1,29 @@
 // The form of a run, its plan, and the progress of the run. What is typed is kept here and sent to Python, which returns
 // the errors; fields are redrawn only when judges are added or removed.
-const JUDGE_LABELS = {
-  judge_backend: "Backend", judge_model_name: "Model", weight: "Weight", judge_template_id: "Template", base_url: "Server URL",
-  api_key_env: "Key variable", temperature: "Temperature", max_tokens: "Max. tokens", name: "Name",
-};
-const JUDGE_HINTS = {
-  weight: "1", judge_template_id: "from pack or profile", base_url: "http://host:8000/v1", api_key_env: "OPENAI_API_KEY", temperature: "1.0",
-  max_tokens: "512", name: "provider:model",
+const JUDGE_FIELDS = { // label, hint
+  judge_backend: ["Backend"], judge_model_name: ["Model"], weight: ["Weight", "1"], judge_template_id: ["Template", "from pack or profile"],
+  base_url: ["Server URL", "http://host:8000/v1"], api_key_env: ["Key variable", "OPENAI_API_KEY"], temperature: ["Temperature", "1.0"],
+  max_tokens: ["Max. tokens", "512"], name: ["Name", "provider:model"],
 };
 const OVER = ["succeeded", "failed", "cancelled"];
 
 function wizardPart(ctx) {
   const { root, find, put, get, send } = ctx;
-  let form = null, drawn = null, timer = null, sent = 0, answer = "";
+  let form = null, drawn = null, timer = null, answer = "";
 
   const errorOf = (place) => `<span class="ekw-error" id="${ctx.id}-${place.replaceAll(".", "-")}" data-error="${place}"></span>`;
   const described = (place) => `aria-describedby="${ctx.id}-${place.replaceAll(".", "-")}" data-place="${place}" data-key="${place}"`;
-  const options = (names, chosen, none) => `${none === undefined ? "" : `<option value="">${esc(none)}</option>`}${names.map((name) => `<option ${name === chosen ? "selected" : ""}>${esc(name)}</option>`).join("")}`;
   function select(place, label, names, chosen, none) {
-    return `<label>${label}<select ${described(place)}>${options(names, chosen, none)}</select>${errorOf(place)}</label>`;
+    return `<label>${label}<select ${described(place)}>${none === undefined ? "" : `<option value="">${esc(none)}</option>`}${options(names, chosen)}</select>${errorOf(place)}</label>`;
   }
   function text(place, label, value, hint = "", list = "") {
     return `<label>${label}<input ${described(place)} value="${esc(value)}" placeholder="${esc(hint)}" ${list ? `list="${ctx.id}-${list}"` : ""}>${errorOf(place)}</label>`;
   }
   function judge(one, at) {
-    const field = (name) => text(`judges.${at}.${name}`, JUDGE_LABELS[name], one[name] || "", JUDGE_HINTS[name] || "", name === "judge_template_id" ? "templates" : "");
+    const field = (name) => text(`judges.${at}.${name}`, JUDGE_FIELDS[name][0], one[name] || "", JUDGE_FIELDS[name][1], name === "judge_template_id" ? "templates" : "");
     const more = ["temperature", "max_tokens", "name"], open = more.some((name) => one[name]);
     return `<fieldset class="ekw-one" data-judge="${at}"><legend>Judge ${at + 1}</legend>
-      <div class="ekw-grid">${select(`judges.${at}.judge_backend`, JUDGE_LABELS.judge_backend, get("choices").judge_backend, one.judge_backend)}${["judge_model_name", "weight", "judge_template_id", "base_url", "api_key_env"].map(field).join("")}</div>
+      <div class="ekw-grid">${select(`judges.${at}.judge_backend`, JUDGE_FIELDS.judge_backend[0], get("choices").judge_backend, one.judge_backend)}${["judge_model_name", "weight", "judge_template_id", "base_url", "api_key_env"].map(field).join("")}</div>
       <div class="ekw-line"><details class="ekw-more" ${open ? "open" : ""}><summary>Temperature, tokens, name</summary><div class="ekw-grid">${more.map(field).join("")}</div></details>
       <span class="ekw-push"></span><button class="ekw-quiet" data-do="judge_drop" data-at="${at}" data-key="drop ${at}" aria-label="Remove judge ${at + 1}">Remove</button></div>${errorOf(`judges.${at}`)}</fieldset>`;
   }
@@ -75,7 +71,7 @@ function wizardPart(ctx) {
   }
   function labelOf(place) {
     const [, at, part] = place.split(".");
-    const label = JUDGE_LABELS[part] || root.querySelector(`[data-place="${CSS.escape(place)}"]`)?.labels?.[0]?.firstChild?.textContent || place;
+    const label = JUDGE_FIELDS[part]?.[0] || root.querySelector(`[data-place="${CSS.escape(place)}"]`)?.labels?.[0]?.firstChild?.textContent || place;
     return at === undefined ? label.replaceAll("_", " ") : `Judge ${Number(at) + 1}, ${label}`;
   }
   const running = () => Boolean(get("progress").id) && !OVER.includes(get("progress").status);
@@ -120,7 +116,7 @@ function wizardPart(ctx) {
   function flush() {
     clearTimeout(timer);
     timer = null;
-    if (form) send({ do: "form", form, id: `${ctx.id} ${(sent += 1)}` });
+    if (form) send({ do: "form", form, id: ctx.nextId() });
   }
   function typed(one) {
     const [name, at, part] = one.dataset.place.split(".");
@@ -133,7 +129,6 @@ function wizardPart(ctx) {
   const actions = {
     start: () => { flush(); send({ do: "start" }); },
     starter: () => { flush(); send({ do: "starter" }); find('[data-place="pack"]').focus(); },
-    stop: () => send({ do: "stop" }),
     judge_add: () => {
       form.judges = [...form.judges, { judge_backend: "fake", judge_model_name: ["strict", "lenient", "verbose", "noisy"][form.judges.length] || "" }];
       drawFields();
@@ -146,8 +141,8 @@ function wizardPart(ctx) {
     copy: (one) => {
       const box = find(`[data-export="${one.dataset.of}"]`);
       box.focus();
-      box.select(); // without clipboard access the text is selected for copying
-      navigator.clipboard?.writeText(box.value).catch(() => {});
+      box.select();
+      copyText(box.value);
     },
     save: () => { flush(); send({ do: "save", file: find("[data-file]").value }); },
     watch: (one) => send({ do: "watch", id: one.dataset.id }),

@@ -5,6 +5,7 @@ It is one module since an action draws what others draw too: a run the editor, a
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 from evalkit.core.formatting import Bill, span
 from evalkit.core.settings import Options, default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
-from evalkit.errors import ConfigError, EvalkitError, counted
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, counted
 from evalkit.evaluation.evaluation import columns_of
 from evalkit.notebook.judgments.headline_numbers import RIGHT, WRONG
 from evalkit.notebook.judgments.item_details import item_texts
@@ -436,7 +437,9 @@ class TunerController:
         """Freeze the version shown; a file with another judge is only overwritten by a second press."""
         session, compared = self.session, (self.session.runs.current, self.session.runs.evaluation)
         try:
-            path = session.freeze(overwrite=self._may_overwrite == compared)
+            with warnings.catch_warnings(record=True) as cautions:
+                warnings.simplefilter("always", EvalkitWarning)
+                path = session.freeze(overwrite=self._may_overwrite == compared)
         except ConfigError as problem:
             file, exists, _ = str(problem).partition(" already exists")
             if not exists:
@@ -444,7 +447,8 @@ class TunerController:
             self._may_overwrite = compared
             self._status(text=f"not frozen: {file} has another judge; press Freeze again to replace it (.bak keeps it)")
             return
-        self._status(text=f"frozen as {path}: a judge for ek.load_profile, evalkit ci and pytest. Nothing was asked.")
+        done = f"frozen as {path}: a judge for ek.load_profile, evalkit ci and pytest. Nothing was asked."
+        self._status(text=" ".join([done, *(f"Note: {one.message}." for one in cautions)]))
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
         looks = self.session.look.get("words", {}).get("looks", "")

@@ -267,11 +267,13 @@ class Session(Memo):
             labels = log.counted
             return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
 
-        about = (evaluation, now := self.evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
+        # what else a run changed does not change the agreement of the versions before it
+        by = numbers.other_rule(evaluation, criterion, self.evaluation.rubric if self.evaluation else None)
+        about = (evaluation, by, self.once(f"labels {criterion}", log.n_edits, labels_hash))
         return self.once(
             f"alignment {key} {criterion}",
             about,
-            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, now.rubric if now else None),
+            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, by),
         )
 
     def pass_prob_lines(self) -> list[str]:

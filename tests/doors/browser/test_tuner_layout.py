@@ -219,3 +219,21 @@ def test_markdown_on_demand_runs_nothing_and_long_turns_are_folded(page, tmp_pat
     assert [turn.locator("details").count() for turn in turns.all()] == [0, 1, 0, 0, 0]  # the last one is open
     assert page.get_by_role("button", name="to the last of 5").count() == 1
     assert page.console_errors == []
+
+
+def test_where_labels_decide_nothing_the_next_step_is_to_read_what_changed(page, tmp_path):
+    decision = {
+        "kind": "open",
+        "verdict": "Cannot tell, and labels will not decide it.",
+        "then": "+0.01.",
+        "action": "",
+    }
+    paid = {"paid": "paid: session US$ 0.20, project US$ 0.20"}
+    more = {"figures": {"decision": decision | {"reason": "", "brief": ""}, "to_label": 2}, "status": paid}
+    Screen(page, tuner_of(tmp_path, n_items=12), more)
+    n_changed = page.locator("[data-do=filter][data-name=changed] i").inner_text()
+    step = page.get_by_role("button", name=f"Read {n_changed} changed")
+    assert "ekw-primary" in step.get_attribute("class")
+    assert page.locator(".ekw-paid").inner_text() == "paid: US$ 0.20"  # of one session, one amount
+    page.get_by_role("button", name="Why").click()
+    assert page.get_by_text(paid["paid"], exact=True).is_visible()

@@ -11,8 +11,9 @@ from itertools import count
 
 import pandas as pd
 import pytest
+from decision_server import at, decider
 from servers import judge_server
-from small_tuner import do
+from small_tuner import RUBRIC, do
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
@@ -461,8 +462,39 @@ def test_freeze_writes_the_saved_version_beside_the_session_and_replaces_a_file_
     assert ek.load_profile(path).aggregate == "min"
 
 
+def test_freeze_shows_that_the_name_of_a_judge_may_stand_for_another_model_later(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    with decider() as (server, _):
+        tuner = ek.RubricTuner(
+            [{"item_id": "x", "answer": "x"}], RUBRIC, [at(server, template="decision@v1")],
+            folder=tmp_path, cache=tmp_path / "cache",
+        )  # fmt: skip
+        do(tuner, do="run")
+        do(tuner, do="save")
+        do(tuner, do="freeze")
+    text = tuner.state["status"]["text"]
+    assert text.startswith("frozen as ")
+    assert " Note: judge '" in text
+    assert "answered as 'luna-2026', and its name may stand for another version later" in text
+
+
 def raise_config_error(*_args, **_options):
     raise ek.errors.ConfigError("disk full")
+
+
+def test_a_run_computes_the_agreement_of_earlier_versions_again_only_if_the_pass_rule_changed(tmp_path):
+    items, labels = ek.load_example("support")
+    tuner = ek.RubricTuner(items, "faithfulness", "fake:strict", labels, folder=tmp_path, cache=tmp_path / "cache")
+    do(tuner, do="run")
+    first = tuner.session.runs.current
+    before = tuner.session.alignment(first)
+    tuner.edit("faithfulness", scale={2: "Supported."})
+    do(tuner, do="run")
+    assert tuner.session.alignment(first) is before
+    tuner.edit("faithfulness", pass_at=1)
+    do(tuner, do="run")
+    assert tuner.session.alignment(first)["n_verdicts"] == before["n_verdicts"]
+    assert tuner.session.alignment(first) is not before
 
 
 def test_a_version_of_another_notebook_brings_its_scale(tmp_path):
