@@ -16,8 +16,7 @@ from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.cache.writer import check_fields
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
-from evalkit.engine.providers.provider_interface import Client, ProblemKind, ProviderError
-from evalkit.engine.request import Request
+from evalkit.engine.request import Client, ProblemKind, ProviderError, Request
 from evalkit.errors import InputError
 from evalkit.errors.secrets import text_of_error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evalkit.engine.providers.provider_interface import ProblemKind
+from evalkit.engine.request import ProblemKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ from evalkit.core.strict_json import without_duplicates
 from evalkit.engine.providers.api_keys import key_of, key_source
 from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, status_named, wait_in
 from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.streamed_answers import completion_of, is_stream
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.request import parameters_of_user
+from evalkit.engine.request import ProviderError, parameters_of_user
 from evalkit.errors.secrets import Secret, without_keys
 from evalkit.rubrics.parsing.reply_cleanup import is_withheld
 

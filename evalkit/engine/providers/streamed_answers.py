@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.core.strict_json import without_duplicates
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 
 _STARTS = (b"data:", b"event:")
 _TEXTS = ("content", "refusal")

@@ -13,8 +13,8 @@ from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.error_answers import DROPPABLE, SYSTEM_ROLE, ErrorText, instead_of, kind_of
 from evalkit.engine.providers.known_errors import KNOWN_ERRORS
 from evalkit.engine.providers.openai_replies import problem_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import ProviderError
 
 JUDGE = Judge("openai", "m", base_url="http://127.0.0.1:1/v1", score="expected")
 SENT: dict[str, Any] = {
