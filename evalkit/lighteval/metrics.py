@@ -41,8 +41,7 @@ from evalkit.rubrics.item_criteria import (
 )
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.runs.contract.receipts import JudgeUsed, Progress, Receipt, note_progress, write_receipt
-from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, asked_mode
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, TaskBindings, asked_mode
 from evalkit.stats.aggregation.item_points import points
 
 _OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score",

@@ -27,8 +27,7 @@ from evalkit.engine.providers.in_process_models import (
     stops_of,
 )
 from evalkit.engine.providers.judge_checks import check_packages
-from evalkit.engine.providers.special_tokens import prompt_tokens
-from evalkit.engine.providers.token_texts import TokenTexts
+from evalkit.engine.providers.special_tokens import TokenTexts, prompt_tokens
 from evalkit.engine.request import ProviderError
 from evalkit.errors import ConfigError
 

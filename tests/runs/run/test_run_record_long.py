@@ -22,15 +22,15 @@ from evalkit.cli import main
 from evalkit.errors.secrets import is_key, without_keys
 from evalkit.runs import Run, Runner, compare_runs, leaderboard
 from evalkit.runs.contract.receipts import Receipt
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import TaskBindings
 from evalkit.runs.processes.child_process import Tail
 from evalkit.runs.processes.lighteval_command import LIGHTEVAL, check_flags, model_facts
 from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import ReceiptRow, RunRow
 from evalkit.runs.run.run_display import run_tables
-from evalkit.runs.run.run_record import RunScore
 from evalkit.runs.run.run_results import _scores, read_findings
+from evalkit.runs.run.run_store import RunScore
 
 SECRET = "sk-of-somebody"
 
