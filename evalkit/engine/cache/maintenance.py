@@ -9,17 +9,18 @@ import contextlib
 import os
 import secrets
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from evalkit.core.files import BOM
 from evalkit.core.formatting import money
-from evalkit.core.lists_of_choices import Order, ReplySource
+from evalkit.core.lists_of_choices import Order
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
@@ -59,54 +60,47 @@ _TAKE_OVER = (
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Values = dict[str, Any]
 
 
 class _Checked(BaseModel):
-    # built when first used, by an import: that takes long
-    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Parts(_Checked):
-    provider: str
-    service: str
-    model: str
-    rubric: str
-    rubric_version: str
-    rubric_hash: str
-    template_hash: str
-    temperature: float | None
-    max_tokens: int | None
-    params: dict[str, Any]
-    input_hash: _Sha256
-    order: Order | None
-    sample: _Count
-    schema_number: Literal[1] = Field(alias="schema")
+def _model_of(record: type, **own: Any) -> Any:
+    """A model that checks the fields of a record; those of `own` have another type there, or must be given."""
+    types = get_type_hints(record)
+    of_record = {
+        field.name: (types[field.name], ... if field.default is MISSING else field.default) for field in fields(record)
+    }
+    return create_model(f"_{record.__name__}", __base__=_Checked, **of_record | own)
 
 
-class _Reply(_Checked):
-    text: str | None
-    finish_reason: str | None = None
-    refusal: str | None = None
-    model: str | None = None
-    prompt_tokens: _Count | None = None
-    completion_tokens: _Count | None = None
-    cost_usd: _Amount | None = None
-    latency_s: _Amount | None = None
-    created: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    source: ReplySource = "live"
-    sent: dict[str, Any] | None = None
-    logprobs: dict[str, Any] | None = None
-    id: str | None = None
-    prompt_cut: bool | None = None
-    fingerprint: str | None = None
-
-
-class _Line(_Checked):
-    key: _Sha256
-    generation: _Count
-    parts: _Parts
-    promoted_from: _Sha256 | None = None
-    reply: _Reply
+@cache
+def _line() -> Any:
+    """The model of a line of an export: the fields are those of the records. Built for an import: that takes long."""
+    return create_model(
+        "_Line",
+        __base__=_Checked,
+        key=(_Sha256, ...),
+        generation=(_Count, ...),
+        parts=(
+            _model_of(
+                KeyParts, params=(_Values, ...), input_hash=(_Sha256, ...), order=(Order | None, ...),
+                sample=(_Count, ...), schema_number=(Literal[1], Field(alias="schema")),
+            ),
+            ...,
+        ),
+        promoted_from=(_Sha256 | None, None),
+        reply=(
+            _model_of(
+                Reply, prompt_tokens=(_Count | None, None), completion_tokens=(_Count | None, None),
+                cost_usd=(_Amount | None, None), latency_s=(_Amount | None, None), sent=(_Values | None, None),
+                created=(Annotated[float, Field(gt=0, allow_inf_nan=False)], ...), logprobs=(_Values | None, None),
+            ),
+            ...,
+        ),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +215,7 @@ def import_(database: Database, path: Path) -> ImportReport:
 
 def _read(line: bytes) -> tuple[int, Row]:
     raw = orjson.loads(line)
-    checked = _Line.model_validate(raw)
+    checked = _line().model_validate(raw)
     parts = KeyParts.from_dict(raw["parts"])
     origin = bytes.fromhex(checked.promoted_from) if checked.promoted_from else None
     row = row_of(parts, Reply.from_dict(raw["reply"]), promoted_from=origin)
@@ -235,7 +229,7 @@ def _read(line: bytes) -> tuple[int, Row]:
 def _problem_in(problem: Exception) -> str:
     """The problem of a line, in words."""
     if isinstance(problem, ValidationError):
-        return explain(problem, _Line)
+        return explain(problem, _line())
     if isinstance(problem, orjson.JSONDecodeError):
         return f"not a whole JSON object ({problem}); the file may be truncated"
     return str(problem)
