@@ -91,27 +91,18 @@ class Profile(FileModel):
     @field_validator("vote", "aggregate", mode="wrap")
     @classmethod
     def _own_rule(cls, rule: Any, allowed: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            text = text_in_file(rule)
-        except ConfigError as problem:
-            raise ValueError(str(problem)) from None
+        text = text_in_file(rule)
         return allowed(rule) if text is None else text
 
     @field_validator("criteria_per_call", mode="before")
     @classmethod
     def _per_call(cls, value: Any) -> Any:
-        try:
-            return check_criteria_per_call(value)
-        except ConfigError as problem:
-            raise ValueError(str(problem)) from None
+        return check_criteria_per_call(value)
 
     @field_validator("pass_prob_at", mode="before")
     @classmethod
     def _cut(cls, value: Any) -> Any:
-        try:
-            check_cut(value)
-        except ConfigError as problem:
-            raise ValueError(str(problem)) from None
+        check_cut(value)
         return value
 
     @field_validator("judges", mode="before")

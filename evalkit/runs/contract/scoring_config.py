@@ -98,10 +98,7 @@ class JudgeConfig(_Part):
     def _is_a_judge(self) -> Self:
         if self.judge_backend == "tgi" and not self.base_url:
             raise ValueError("judge_backend 'tgi' needs base_url, the root of its OpenAI-compatible server")
-        try:
-            self.to_judge()
-        except ConfigError as problem:
-            raise ValueError(str(problem)) from None
+        self.to_judge()
         return self
 
     @property
