@@ -14,7 +14,7 @@ from evalkit.core.own_rules import text_in_file
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call, check_cut
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
-from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
+from evalkit.errors import ConfigError, EvalkitError, RubricError, error_at, guess, listed
 from evalkit.rubrics.criteria import FileModel
 from evalkit.rubrics.files import dump_yaml, read_yaml, rubric_folders
 from evalkit.rubrics.rubric import Rubric
@@ -265,10 +265,8 @@ def load_profile(name: str | Path) -> Profile:
         raise ConfigError(str(problem)) from None
     if not isinstance(values, Mapping):
         raise ConfigError(f"{path}: expected a mapping with profile, rubric, judges, samples, vote and aggregate")
-    try:
+    with error_at(str(path), ConfigError, EvalkitError):
         return Profile(**{str(key): value for key, value in values.items()}).in_file(path)
-    except EvalkitError as problem:
-        raise ConfigError(f"{path}: {problem}") from None
 
 
 RubricLike = Rubric | Profile | str | Path

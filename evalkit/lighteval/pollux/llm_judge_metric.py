@@ -20,7 +20,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
-from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
+from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, error_at, listed
 from evalkit.errors.secrets import Secret
 from evalkit.lighteval.items import answer_of, question_of, repaired
 from evalkit.lighteval.pollux.prompts_and_replies import (
@@ -389,10 +389,8 @@ def _run_options(options: Mapping[str, Any]) -> Options:
         values["concurrency"] = options[both[0]]
     if not options.get("caching", True):
         values.setdefault("refresh", True)
-    try:
+    with error_at("backend_options", ConfigError):
         return Options(**values)
-    except ConfigError as problem:
-        raise ConfigError(f"backend_options: {problem}") from None
 
 
 def _check_now(judge: Judge) -> None:
