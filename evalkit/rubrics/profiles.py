@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
@@ -68,7 +68,7 @@ class Profile(FileModel):
     judges: tuple[Judge, ...] = ()
     template: str | None = None
     samples: int = Field(default=3, ge=1, le=MOST_SAMPLES, strict=True)
-    criteria_per_call: int | Literal["all"] = 1
+    criteria_per_call: Annotated[int | Literal["all"], BeforeValidator(check_criteria_per_call)] = 1
     vote: VoteRule = "mean"
     ties: VoteTies = "na"
     min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
@@ -93,11 +93,6 @@ class Profile(FileModel):
     def _own_rule(cls, rule: Any, allowed: ValidatorFunctionWrapHandler) -> Any:
         text = text_in_file(rule)
         return allowed(rule) if text is None else text
-
-    @field_validator("criteria_per_call", mode="before")
-    @classmethod
-    def _per_call(cls, value: Any) -> Any:
-        return check_criteria_per_call(value)
 
     @field_validator("pass_prob_at", mode="before")
     @classmethod

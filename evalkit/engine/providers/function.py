@@ -39,11 +39,6 @@ def check(judge: Judge) -> None:
     judge.load_function()
 
 
-def connect(judge: Judge, concurrency: int = _DEFAULT_THREADS) -> FunctionClient:
-    """The client of a function judge, with so many threads."""
-    return FunctionClient(judge, concurrency)
-
-
 class FunctionClient(Client):
     """Calls the function: an async one on the loop, a sync one in threads, up to the run's concurrency.
 
@@ -57,7 +52,7 @@ class FunctionClient(Client):
     def stop(self) -> None:
         """A function that was called runs to its end."""
 
-    def __init__(self, judge: Judge, concurrency: int) -> None:
+    def __init__(self, judge: Judge, concurrency: int = _DEFAULT_THREADS) -> None:
         self._judge = judge
         self._function: Any = judge.load_function()
         call = getattr(self._function, "__call__", None)  # noqa: B004  # of an instance, it may be async
@@ -147,3 +142,6 @@ class FunctionClient(Client):
         elif isinstance(error, _BUGS):
             kind = "client_error"
         return ProviderError(kind, detail, maybe_paid=kind != "client_error")
+
+
+connect = FunctionClient
