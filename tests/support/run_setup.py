@@ -16,7 +16,7 @@ from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import RunRow
 from evalkit.runs.run.binding_tasks import resolve
-from evalkit.runs.run.run_store import RunScore, RunTask
+from evalkit.runs.run.run_record import RunScore, RunTask
 
 WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))

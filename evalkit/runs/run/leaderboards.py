@@ -10,7 +10,8 @@ import pandas as pd
 
 from evalkit.runs.registry import Registry
 from evalkit.runs.run.run_facts import About, differences, grouped, is_lower_better
-from evalkit.runs.run.run_store import Run, RunScore, RunStore
+from evalkit.runs.run.run_record import Run, RunScore
+from evalkit.runs.run.run_store import RunStore
 
 LEADERBOARD_COLUMNS = (
     "group", "pack", "scoring_mode", "judged_by", "rank", "model", "run", "score", "stderr", "coverage", "better",

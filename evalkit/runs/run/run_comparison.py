@@ -18,8 +18,8 @@ from evalkit.errors import InputError, MissingExtraError
 from evalkit.runs.contract.figure_name_rules import PASS_RATE, is_of
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.run.run_facts import Remark, differences, metrics_of, not_known
+from evalkit.runs.run.run_record import Run, RunScore
 from evalkit.runs.run.run_results import applies_to, has_samples, sample_values
-from evalkit.runs.run.run_store import Run, RunScore
 from evalkit.stats.intervals import Interval, change_interval, mean_interval
 
 TYPES = {

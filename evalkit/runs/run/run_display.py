@@ -14,7 +14,7 @@ from evalkit.runs.contract.receipts import JudgeUsed, Receipt
 from evalkit.runs.run.run_facts import About, first_of, is_lower_better, short
 
 if TYPE_CHECKING:
-    from evalkit.runs.run.run_store import Run, RunScore
+    from evalkit.runs.run.run_record import Run, RunScore
 
 _ROUNDING = 1e-6
 _RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum", "pass_prob_at")

@@ -12,7 +12,7 @@ from evalkit.runs.contract.figure_name_rules import DISAGREEMENT, group_of, is_o
 from evalkit.runs.contract.receipts import JudgeUsed, Receipt
 
 if TYPE_CHECKING:
-    from evalkit.runs.run.run_store import Run
+    from evalkit.runs.run.run_record import Run
 
 _RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum", "pass_prob_at",
           "report_disagreement")  # fmt: skip

@@ -17,7 +17,8 @@ from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, RunFacts, read_facts, read_receipts
 from evalkit.runs.contract.scoring_config import task_name
 from evalkit.runs.run.run_facts import covers
-from evalkit.runs.run.run_store import Ending, Run, RunScore, RunTask
+from evalkit.runs.run.run_record import Run, RunScore, RunTask
+from evalkit.runs.run.run_store import Ending
 
 _BESIDE = ("_stderr", "_coverage")
 

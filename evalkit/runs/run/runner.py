@@ -16,8 +16,9 @@ from evalkit.runs.processes.run_owner import RUN_VARIABLE, environment_facts, ki
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
 from evalkit.runs.run.binding_tasks import Resolution, resolve
+from evalkit.runs.run.run_record import Run
 from evalkit.runs.run.run_results import read_findings
-from evalkit.runs.run.run_store import Ending, Run, RunStore, close_run
+from evalkit.runs.run.run_store import Ending, RunStore, close_run
 
 _Value = TypeVar("_Value")
 

@@ -37,7 +37,7 @@ from evalkit.runs.contract.scoring_config import JudgeConfig, Scoring, ScoringCo
 from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import STARTER_PACK
 from evalkit.runs.registry.database import Database
-from evalkit.runs.run.run_store import RunScore
+from evalkit.runs.run.run_record import RunScore
 
 TEXTS = st.text(max_size=12)
 

@@ -18,7 +18,7 @@ from evalkit.errors import RegistryError
 from evalkit.runs import Run
 from evalkit.runs.contract.receipts import Receipt
 from evalkit.runs.run.run_facts import differences, grouped, is_lower_better, metrics_of, not_known
-from evalkit.runs.run.run_store import RunTask
+from evalkit.runs.run.run_record import RunTask
 
 DOCUMENTS = {name: name[0] * 16 for name in ("ids", "questions", "golds", "context", "examples")}
 TASKS = ("qa|0", "sums|0")

@@ -29,8 +29,8 @@ from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import ReceiptRow, RunRow
 from evalkit.runs.run.run_display import run_tables
+from evalkit.runs.run.run_record import RunScore
 from evalkit.runs.run.run_results import _scores, read_findings
-from evalkit.runs.run.run_store import RunScore
 
 SECRET = "sk-of-somebody"
 
