@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from evalkit.lighteval.pollux.replies import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
+from evalkit.lighteval.pollux.prompts_and_replies import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing import Parsed, parser_for
 from evalkit.rubrics.parsing.quotation_marks import PAIRS

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import plain_replies
 
-from evalkit.engine.judging.repair_request import repair_prompts
+from evalkit.engine.judging.further_requests import repair_prompts
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.scales import code_text

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import SupportsInt
 
 from evalkit.errors.secrets import without_keys
 
 __all__ = [
     "CacheError", "CacheMiss", "ConfigError", "EvalkitError", "EvalkitWarning", "InputError", "JudgeError",
-    "LightevalError", "MissingExtraError", "RegistryError", "RubricError", "advise_extra", "counted", "guess",
-    "listed",
+    "LightevalError", "MissingExtraError", "RegistryError", "RubricError", "advise_extra", "counted",
+    "error_at", "guess", "listed",
 ]  # fmt: skip
 
 
@@ -111,6 +112,21 @@ def counted(number: SupportsInt, one: str, more: str | None = None) -> str:
     ('1 item', '0 items', '2 replies')
     """
     return f"{int(number)} {one if int(number) == 1 else more or f'{one}s'}"
+
+
+@contextmanager
+def error_at(place: str, error: type[EvalkitError], of: type[Exception] | None = None) -> Iterator[None]:
+    """Put the place before the message of an `error` inside; with `of`, errors of that kind become one.
+
+    >>> with error_at("item 'a'", InputError, ValueError):
+    ...     float("one")
+    Traceback (most recent call last):
+    evalkit.errors.InputError: item 'a': could not convert string to float: 'one'
+    """
+    try:
+        yield
+    except of or error as problem:  # noqa: B030  # a class
+        raise error(f"{place}: {problem}") from None
 
 
 def guess(given: object, names: Iterable[object]) -> str:

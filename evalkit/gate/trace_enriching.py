@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from evalkit.core.files import BOM, held, write_whole
-from evalkit.errors import InputError
+from evalkit.errors import InputError, error_at
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.recorded_judgments import RECORDED
 from evalkit.gate.traces import REDACTED
@@ -79,10 +79,8 @@ def _lines(
     before = stamp_of(source)
     with source.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
-            try:
+            with error_at(f"{source}, line {number}", InputError):
                 written = _rewritten(line, judgments.get(number), redact=redact)
-            except InputError as problem:
-                raise InputError(f"{source}, line {number}: {problem}") from None
             yield written
     if stamp_of(source) != before or since not in (None, before):
         raise InputError(f"{source} changed after evalkit read it, so nothing was written; run the command again")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalkit.core.files import BOM
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.core.validation_errors import explain
-from evalkit.errors import InputError
+from evalkit.errors import InputError, error_at
 from evalkit.tables.items import canonical
 
 REDACTED = "[REDACTED]"
@@ -162,10 +162,8 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(
             f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
         )
-    try:
+    with error_at(where, InputError):
         prompt, texts, answer, inputs, own = canonical([given.prompt, given.context, answer, inputs, given.criteria])
-    except InputError as problem:
-        raise InputError(f"{where}: {problem}") from None
     fields = {"question": ("prompt", prompt), "answer": ("response", answer), "context": ("context", texts)}
     fields["criteria"] = ("criteria", own)
     for name, (field, value) in fields.items():

@@ -43,8 +43,7 @@ from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, is_tied, mean_row
 from evalkit.inspect.scorers import mean, row_of, score_of, stderr
 from evalkit.lighteval.metric_checks import nothing_judged, raise_all
 from evalkit.lighteval.metrics import RubricScore
-from evalkit.lighteval.model_identity import model_identity
-from evalkit.lighteval.scorer_kinds import note_facts
+from evalkit.lighteval.scorer_kinds import model_identity, note_facts
 from evalkit.rubrics.files import parse_yaml, read_text
 
 _log = logging.getLogger("evalkit")

@@ -11,8 +11,14 @@ from collections.abc import MutableMapping, Sequence
 
 from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
 from evalkit.runs.contract.receipts import check_receipts, receipt_place
-from evalkit.runs.contract.scoring_config import CONFIG_IGNORED, CONFIG_VARIABLE, Scoring, asked_mode, config_in
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import (
+    CONFIG_IGNORED,
+    CONFIG_VARIABLE,
+    Scoring,
+    TaskBindings,
+    asked_mode,
+    config_in,
+)
 from evalkit.runs.processes.lighteval_command import TASKS_MODULE
 
 _log = logging.getLogger("evalkit")

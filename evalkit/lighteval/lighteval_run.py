@@ -24,8 +24,7 @@ from evalkit.lighteval.result_tables import details_table, judgments_table, resu
 from evalkit.rubrics import Profile, load_profile
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, read_receipts
-from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig, TaskBindings
 from evalkit.runs.processes.child_process import Child
 from evalkit.runs.processes.lighteval_command import LIGHTEVAL, lighteval_words, model_facts, run_variables
 from evalkit.tables import schemas

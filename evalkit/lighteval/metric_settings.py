@@ -18,8 +18,7 @@ from evalkit.rubrics.files import rubric_folders
 from evalkit.rubrics.profiles import load_rubric_or_profile
 from evalkit.rubrics.prompt_builder import Template, list_templates, load_template
 from evalkit.runs.contract.plugin_layout import PluginLayout, newest
-from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
-from evalkit.runs.contract.task_bindings import TaskBinding, TaskBindings
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig, TaskBinding, TaskBindings
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from evalkit._version import __version__
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import ConfigError, InputError, JudgeError, listed
+from evalkit.errors import ConfigError, InputError, JudgeError, error_at, listed
 from evalkit.evaluation import lighteval_rows
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.evaluating import evaluate_spec
@@ -41,8 +41,7 @@ from evalkit.rubrics.item_criteria import (
 )
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.runs.contract.receipts import JudgeUsed, Progress, Receipt, note_progress, write_receipt
-from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, asked_mode
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, TaskBindings, asked_mode
 from evalkit.stats.aggregation.item_points import points
 
 _OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score",
@@ -476,11 +475,9 @@ class PointsScore(RubricScore):
         scales = [] if settings is None else [criterion.scale for criterion in settings.spec.rubric.criteria]
         counts = list[int]()
         for doc in docs if settings is not None else ():
-            try:
+            with error_at(f"task {doc.task_name!r}, document {doc.id!r}", InputError):
                 criteria = criteria_in(self._fields[REQUIREMENT](doc), self._form)
                 refuse_other_scales([(criterion.id, criterion.scale) for criterion in criteria], scales)
-            except InputError as problem:
-                raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: {problem}") from None
             counts.append(len(criteria))
         beside = pd.DataFrame([doc.specific or {} for doc in docs[: len(counts)]], dtype=object)
         refuse_numbers_beside(beside.items(), counts, self._form)

@@ -25,9 +25,8 @@ from evalkit.errors import ConfigError, EvalkitError, guess, listed
 from evalkit.lighteval.items import repair
 from evalkit.lighteval.metric_checks import cannot_run, listed_places, raise_all, said_before
 from evalkit.lighteval.metric_settings import place_of, without_place
-from evalkit.lighteval.model_identity import model_identity
-from evalkit.lighteval.scorer_kinds import names_of, note_facts
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.lighteval.scorer_kinds import model_identity, names_of, note_facts
+from evalkit.runs.contract.scoring_config import TaskBindings
 
 _log = logging.getLogger("evalkit")
 

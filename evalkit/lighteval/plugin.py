@@ -15,8 +15,7 @@ from typing import Any
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.lighteval.inspect_tasks import with_inspect_fields
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
-from evalkit.runs.contract.scoring_config import asked_mode
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import TaskBindings, asked_mode
 
 
 def gather(bindings: TaskBindings | None = None) -> list[Any]:

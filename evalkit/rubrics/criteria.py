@@ -128,10 +128,7 @@ class Criterion(FileModel):
         if isinstance(scale := fields["scale"], Scale):
             lacking = names if settings.keys().isdisjoint(names[2:]) else names[:2]
             settings = {name: getattr(scale, name) for name in lacking} | settings
-        try:
-            scale = Scale.of(scale, **settings)
-        except RubricError as problem:
-            raise ValueError(str(problem)) from None
+        scale = Scale.of(scale, **settings)
         scale = replace(scale, texts=tuple(scale.values()))  # of a range, empty ones
         return fields | {"scale": scale} | {name: getattr(scale, name) for name in names}
 

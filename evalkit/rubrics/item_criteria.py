@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
-from evalkit.errors import ConfigError, EvalkitError, InputError, counted, guess, listed
+from evalkit.errors import ConfigError, EvalkitError, InputError, counted, error_at, guess, listed
 from evalkit.readers.finding import find, names
 from evalkit.readers.records import CRITERIA, read_by, renamed
 from evalkit.rubrics.given_scales import scale_of
@@ -413,10 +413,8 @@ def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]
         if is_missing(cell):
             continue
         if repr(cell) not in fits:
-            try:
+            with error_at(f"criterion {name!r}", InputError, EvalkitError):
                 fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
-            except EvalkitError as problem:
-                raise InputError(f"criterion {name!r}: {problem}") from None
         if not fits[repr(cell)]:
             judged_on = " or ".join(str([*scale.codes]) for scale in scales)
             raise InputError(
@@ -603,10 +601,8 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
         if isinstance(fields.get(field), (Mapping, list)):
             raise InputError(f"{where} has {field} {fields[field]!r}; give a text or a number")
     name, parent = (id_text(fields[field]).strip() if field in fields else "" for field in ("id", "parent"))
-    try:
+    with error_at(where, InputError, EvalkitError):
         _ = "scale" in fields and own_scale(fields["scale"])
-    except EvalkitError as problem:
-        raise InputError(f"{where}: {problem}") from None
     criterion = ItemCriterion(
         canonical(name) or str(number), statement, 1.0 if points is None else _points(points, where),
         str(canonical(fields["axis"])).strip() or None if "axis" in fields else None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from evalkit.core.validation_errors import validated
-from evalkit.errors import RubricError, listed
+from evalkit.errors import RubricError, error_at, listed
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.files import parse_json, read_text
 from evalkit.rubrics.scales import number
@@ -116,10 +116,8 @@ def _criterion(where: str, entry: _Entry, language: Language, suffix: str) -> Cr
     groups = [text.casefold() for text in entry.crit_group.values() if text]
     if any(group == "critical" or group.startswith("критич") for group in groups):
         fields |= {"critical": True, "better": "low", "pass_at": min(levels, key=_order, default=None)}
-    try:
+    with error_at(where, RubricError):
         return Criterion.from_pollux(f"{name}{suffix}", levels, **fields)
-    except RubricError as problem:
-        raise RubricError(f"{where}: {problem}") from None
 
 
 def _order(code: str) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
@@ -14,7 +14,7 @@ from evalkit.core.own_rules import text_in_file
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call, check_cut
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
-from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
+from evalkit.errors import ConfigError, EvalkitError, RubricError, error_at, guess, listed
 from evalkit.rubrics.criteria import FileModel
 from evalkit.rubrics.files import dump_yaml, read_yaml, rubric_folders
 from evalkit.rubrics.rubric import Rubric
@@ -68,7 +68,7 @@ class Profile(FileModel):
     judges: tuple[Judge, ...] = ()
     template: str | None = None
     samples: int = Field(default=3, ge=1, le=MOST_SAMPLES, strict=True)
-    criteria_per_call: int | Literal["all"] = 1
+    criteria_per_call: Annotated[int | Literal["all"], BeforeValidator(check_criteria_per_call)] = 1
     vote: VoteRule = "mean"
     ties: VoteTies = "na"
     min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
@@ -91,27 +91,13 @@ class Profile(FileModel):
     @field_validator("vote", "aggregate", mode="wrap")
     @classmethod
     def _own_rule(cls, rule: Any, allowed: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            text = text_in_file(rule)
-        except ConfigError as problem:
-            raise ValueError(str(problem)) from None
+        text = text_in_file(rule)
         return allowed(rule) if text is None else text
-
-    @field_validator("criteria_per_call", mode="before")
-    @classmethod
-    def _per_call(cls, value: Any) -> Any:
-        try:
-            return check_criteria_per_call(value)
-        except ConfigError as problem:
-            raise ValueError(str(problem)) from None
 
     @field_validator("pass_prob_at", mode="before")
     @classmethod
     def _cut(cls, value: Any) -> Any:
-        try:
-            check_cut(value)
-        except ConfigError as problem:
-            raise ValueError(str(problem)) from None
+        check_cut(value)
         return value
 
     @field_validator("judges", mode="before")
@@ -274,10 +260,8 @@ def load_profile(name: str | Path) -> Profile:
         raise ConfigError(str(problem)) from None
     if not isinstance(values, Mapping):
         raise ConfigError(f"{path}: expected a mapping with profile, rubric, judges, samples, vote and aggregate")
-    try:
+    with error_at(str(path), ConfigError, EvalkitError):
         return Profile(**{str(key): value for key, value in values.items()}).in_file(path)
-    except EvalkitError as problem:
-        raise ConfigError(f"{path}: {problem}") from None
 
 
 RubricLike = Rubric | Profile | str | Path

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
-from evalkit.errors import RubricError, guess, listed
+from evalkit.errors import RubricError, error_at, guess, listed
 from evalkit.rubrics.criteria import TOOL_RESULT
 from evalkit.rubrics.decision_questions import FORM, answers_of
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
@@ -101,7 +101,7 @@ class Template:
         from evalkit.rubrics.parsing import check_form
 
         source = canonical_text(source)
-        try:
+        with error_at(f"template {name}@{version}", RubricError):
             header_match = _HEADER.match(source)
             if not header_match:
                 raise RubricError(
@@ -118,8 +118,6 @@ class Template:
                 raise RubricError(f"unknown header key {listed(sorted(unknown))}; allowed: form, description")
             if len(source) > _LONGEST:
                 raise RubricError(f"its text has {len(source):,} characters; at most {_LONGEST:,} are allowed")
-        except RubricError as problem:
-            raise RubricError(f"template {name}@{version}: {problem}") from None
         return cls(name, version, source, form)
 
     def __reduce__(self) -> tuple[type[Template], tuple[str, str, str, str]]:

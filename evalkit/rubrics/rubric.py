@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from evalkit.core.formatting import html_text
 from evalkit.core.lists_of_choices import Layout, RubricMode
 from evalkit.core.reply_keys import Params, digest
-from evalkit.errors import RubricError, counted, guess, listed
+from evalkit.errors import RubricError, counted, error_at, guess, listed
 from evalkit.rubrics import files
 from evalkit.rubrics.criteria import TOOL_RESULT, Criterion, FileModel
 from evalkit.rubrics.inputs import item_inputs
@@ -426,10 +426,8 @@ def _parsed(path: Path, text: str) -> Rubric:
     values = files.parse_yaml(path, text)
     if not isinstance(values, Mapping):
         raise RubricError(f"{path}: expected a mapping with id, version, inputs and criteria")
-    try:
+    with error_at(str(path), RubricError):
         return Rubric(**{str(key): value for key, value in values.items()})
-    except RubricError as problem:
-        raise RubricError(f"{path}: {problem}") from None
 
 
 def _differences(old: Rubric, new: Rubric) -> str:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from evalkit.core.files import BOM, check_writable, whole
 from evalkit.core.reply_keys import canonical_json
-from evalkit.errors import ConfigError, InputError, MissingExtraError, advise_extra, listed
+from evalkit.errors import ConfigError, InputError, MissingExtraError, advise_extra, error_at, listed
 from evalkit.readers.finding import find
 from evalkit.readers.records import TRACES, Reader, read_by
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, canonical, is_missing, refuse_columns
@@ -377,10 +377,8 @@ def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str
         for column in texts
         if frame[column].dtype == object or isinstance(frame[column].dtype, pd.StringDtype)
     }
-    try:
+    with error_at(str(source), InputError):
         return check(frame.assign(**blank), name)
-    except InputError as problem:
-        raise InputError(f"{source}: {problem}") from None
 
 
 def check_target(path: str | Path) -> None:

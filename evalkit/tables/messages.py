@@ -11,7 +11,7 @@ import orjson
 import pandas as pd
 
 from evalkit.core.images import Image
-from evalkit.errors import InputError
+from evalkit.errors import InputError, error_at
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
@@ -70,10 +70,8 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     names = items["item_id"] if "item_id" in items.columns else items.index
     unknown, rows = set[str](), list[dict[str, Any]]()
     for name, cell in zip(names, items[column].tolist(), strict=True):
-        try:
+        with error_at(f"item {name!r}", InputError):
             rows.append(split(messages_of(cell, unknown), wanted))
-        except InputError as error:
-            raise InputError(f"item {name!r}: {error}") from None
     warn_of(unknown, f"column {column!r}")
     return items.assign(**{name: pd.Series([row[name] for row in rows], items.index, object) for name in wanted})
 

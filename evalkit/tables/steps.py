@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import ConfigError, InputError, error_at, listed
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 from evalkit.tables.message_forms import Message, is_other, is_result, stated_messages, warn_of
 from evalkit.tables.messages import ANSWER, QUESTION, list_of
@@ -67,12 +67,10 @@ def explode_steps(
         raise InputError("the items have a column 'step' or 'of_item', which explode_steps makes; rename it")
     unknown, rows, n_messages = set[str](), list[dict[str, Any]](), 0
     for number, (item, cell) in enumerate(zip(frame["item_id"], frame[messages], strict=True)):
-        try:
+        with error_at(f"item {item!r}", InputError):
             log = list_of(cell)
             log = [message for message in log if message is not None] if isinstance(log, list) else log
             numbers = step_numbers(stated_messages(log, unknown))
-        except InputError as error:
-            raise InputError(f"item {item!r}: {error}") from None
         if not numbers:
             raise InputError(f"item {item!r} has no step: no message in {messages!r} is an assistant's or has a name")
         for step in numbers:

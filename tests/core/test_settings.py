@@ -81,8 +81,7 @@ def command_line(named: dict[str, Any], profile: bool, capfd: pytest.CaptureFixt
 
 def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
     from evalkit.lighteval.metric_settings import Declared, resolve
-    from evalkit.runs.contract.scoring_config import Scoring
-    from evalkit.runs.contract.task_bindings import TaskBindings
+    from evalkit.runs.contract.scoring_config import Scoring, TaskBindings
 
     given = dict(named if profile else _call(named))
     config: dict[str, Any] = {name: given.pop(name) for name in ("samples",) if name in given}

@@ -383,8 +383,7 @@ def test_templates_are_those_that_made_the_prompts() -> None:
 
 def test_scoring_config_metric_and_receipt() -> None:
     from evalkit.lighteval.metric_settings import Declared, resolve
-    from evalkit.runs.contract.scoring_config import Scoring
-    from evalkit.runs.contract.task_bindings import TaskBindings
+    from evalkit.runs.contract.scoring_config import Scoring, TaskBindings
 
     judges = [{"judge_model_name": "strict", "judge_backend": "fake"}]
     config = {"judges": judges, "samples": 1, "criteria_per_call": "all"}

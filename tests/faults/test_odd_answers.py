@@ -24,8 +24,8 @@ from evalkit.core.lists_of_choices import ENGINE_REASONS, REASONS
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed
+from evalkit.engine.request import ProviderError
 from evalkit.errors import InputError
 from evalkit.tables import schemas
 

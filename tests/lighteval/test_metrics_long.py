@@ -18,7 +18,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
 from evalkit.runs.contract.receipts import Progress, note_progress, read_progress, read_receipts
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import TaskBindings
 
 pytest.importorskip("lighteval")
 

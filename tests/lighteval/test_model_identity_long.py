@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evalkit.errors import ConfigError
-from evalkit.lighteval.model_identity import model_identity
+from evalkit.lighteval.scorer_kinds import model_identity
 
 
 def identity(**config: Any) -> dict[str, str]:
@@ -70,8 +70,8 @@ def test_each_field_that_names_a_folder_is_noted(tmp_path):
 
 
 def test_a_large_file_counts_by_size_time_and_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("evalkit.lighteval.model_identity._WHOLE", 1000)
-    monkeypatch.setattr("evalkit.lighteval.model_identity._PART", 10)
+    monkeypatch.setattr("evalkit.lighteval.scorer_kinds._WHOLE", 1000)
+    monkeypatch.setattr("evalkit.lighteval.scorer_kinds._PART", 10)
     place = write(tmp_path / "m" / "model.safetensors", b"\0" * 5000)
     seen = [identity(model_name=str(place.parent))]
     os.utime(place, ns=(1, 1))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.errors import ConfigError
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import TaskBindings
 
 pytest.importorskip("lighteval")
 

@@ -35,7 +35,7 @@ from evalkit.engine.providers.batch_http import FILE_TIMEOUT_S
 from evalkit.engine.providers.batch_interface import Batch, service_of
 from evalkit.engine.providers.error_answers import fact_of
 from evalkit.engine.providers.openai_batches import answer_of, json_lines
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 from evalkit.errors import ConfigError, InputError, JudgeError, counted, listed
 
 CERTAIN_S = 300.0 + FILE_TIMEOUT_S

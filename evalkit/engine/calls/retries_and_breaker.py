@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from evalkit.core.lists_of_choices import Reason
 from evalkit.core.prompts_and_replies import Failure, Prompt, Reply
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.waits import OF_ONE_PROMPT, PERMANENT
+from evalkit.engine.request import ProviderError
 from evalkit.rubrics.parsing.reply_cleanup import broke_off
 
 FAILURES_TO_OPEN = 8

@@ -14,8 +14,7 @@ from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.error_answers import JSON_OBJECT
 from evalkit.engine.providers.openai_replies import json_of
-from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, JudgeError, listed
 
 Works = Literal["works", "refused", "ignored", "failed", "not tried"]

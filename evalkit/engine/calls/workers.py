@@ -27,9 +27,8 @@ from evalkit.engine.calls.retries_and_breaker import EMPTY, IN_FLIGHT, REASONS, 
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.error_answers import SYSTEM_ROLE, fact_of, instead_of, learnt
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.waits import wait_of, wait_text
-from evalkit.engine.request import asks_singly
+from evalkit.engine.request import ProviderError, asks_singly
 from evalkit.errors import CacheError
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_withheld
 

@@ -22,8 +22,7 @@ from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judging.own_answer_first import first_stage, own_answers, with_columns
-from evalkit.engine.judging.repair_request import Repairs
+from evalkit.engine.judging.further_requests import Repairs, first_stage, own_answers, with_columns
 from evalkit.engine.judging.reply_lookup import Lookup, StoredReplies, look_up, miss_offline, warn_changed_text
 from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist, gc_paused

@@ -16,8 +16,15 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt, Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyParts, digest
-from evalkit.engine.cache.joblib_backend import FUNCTION_ID, TEXT_ID, ReplyBackend, shown
-from evalkit.engine.cache.joblib_memory import AsyncMemoizedReply, MemoizedReply, ReplyMemory
+from evalkit.engine.cache.joblib_memory import (
+    FUNCTION_ID,
+    TEXT_ID,
+    AsyncMemoizedReply,
+    MemoizedReply,
+    ReplyBackend,
+    ReplyMemory,
+    shown,
+)
 from evalkit.engine.judging.worklist import parts_of_calls
 from evalkit.errors import InputError
 from evalkit.rubrics.criteria import Criterion

@@ -19,8 +19,14 @@ from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Prompt
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judging.own_answer_first import first_stage
-from evalkit.engine.judging.repair_request import LONGEST, Repairs, asked_texts, can_be_repaired, repair_requests
+from evalkit.engine.judging.further_requests import (
+    LONGEST,
+    Repairs,
+    asked_texts,
+    can_be_repaired,
+    first_stage,
+    repair_requests,
+)
 from evalkit.engine.judging.reply_lookup import StoredReplies, is_recorded, look_up, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused

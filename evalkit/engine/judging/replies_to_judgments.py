@@ -18,7 +18,7 @@ import pandas as pd
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import REASONS, ScoreReading
 from evalkit.core.prompts_and_replies import MOST_TOKENS, TOO_LONG
-from evalkit.engine.judging.repair_request import UNREAD
+from evalkit.engine.judging.further_requests import UNREAD
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, counted, listed
 from evalkit.rubrics import Scale

@@ -21,7 +21,7 @@ import orjson
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.writer import decoded
-from evalkit.engine.judging.repair_request import Repairs
+from evalkit.engine.judging.further_requests import Repairs
 from evalkit.engine.judging.replies_to_judgments import Columns
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused

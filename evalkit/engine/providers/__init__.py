@@ -6,7 +6,7 @@ from importlib import import_module
 
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
-from evalkit.engine.providers.provider_interface import Client
+from evalkit.engine.request import Client
 
 __all__ = ["check_ready", "connect"]
 

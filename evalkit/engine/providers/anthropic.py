@@ -17,9 +17,8 @@ from evalkit.engine.providers.judge_checks import check_key, check_packages, che
 from evalkit.engine.providers.openai import OpenAIClient, with_version
 from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem_of
 from evalkit.engine.providers.prices import cost_of, price_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError
 
 _HOST = PROVIDERS["anthropic"].host

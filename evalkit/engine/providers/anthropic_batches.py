@@ -35,9 +35,8 @@ from evalkit.engine.providers.batch_interface import Batch, Line, batch_share
 from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.error_answers import ErrorText, learnt, status_named
 from evalkit.engine.providers.openai_replies import json_bytes, replies_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 
 _PATH = f"{PATH}/batches"
 _START, _END = b'{"requests":[', b"]}"

@@ -17,8 +17,8 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.batch_interface import Batch
 from evalkit.engine.providers.openai_replies import json_of, problem_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.waits import wait_of
+from evalkit.engine.request import ProviderError
 from evalkit.errors.secrets import Secret
 
 FILE_TIMEOUT_S = 900.0

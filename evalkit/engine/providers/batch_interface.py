@@ -12,8 +12,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, listed
 
 BatchState = Literal["running", "ended"]

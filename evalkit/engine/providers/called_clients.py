@@ -21,9 +21,8 @@ from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_params
 from evalkit.engine.providers.openai_replies import json_bytes
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer, proxy_of
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.errors.secrets import locals_forgotten, text_of_error
 

@@ -23,9 +23,8 @@ from evalkit.engine.providers.api_keys import headers_of, key_in, key_of
 from evalkit.engine.providers.error_answers import JSON_OBJECT, SYSTEM_ROLE
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import Tokens, cost_of_call
-from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
 from evalkit.engine.providers.transport import Answer, proxy_of
-from evalkit.engine.request import Request, parameters_of_user
+from evalkit.engine.request import ProblemKind, ProviderError, Request, parameters_of_user
 from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret, locals_forgotten, text_of_error, watch_key
 

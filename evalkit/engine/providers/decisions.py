@@ -24,9 +24,8 @@ from evalkit.engine.providers.judge_checks import check_key
 from evalkit.engine.providers.openai import OpenAIClient
 from evalkit.engine.providers.openai_replies import json_of, problem_of, unexpected_answer
 from evalkit.engine.providers.prices import cost_of_call, stated_cost, tokens_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.rubrics.decision_questions import questions_of
 
 _CONTENTS = {"decisions": "input", "systemone": "state"}

@@ -19,7 +19,7 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.engine.providers.known_errors import KNOWN_ERRORS, KnownError
-from evalkit.engine.providers.provider_interface import ProblemKind
+from evalkit.engine.request import ProblemKind
 
 DROPPABLE = ("n", "top_logprobs", "logprobs", "response_format", "temperature", "max_tokens")
 """Parameters that evalkit can leave out or send otherwise, in the order in which a message is searched for them."""

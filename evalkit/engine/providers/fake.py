@@ -17,8 +17,7 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine.providers.provider_interface import Client
-from evalkit.engine.request import Request
+from evalkit.engine.request import Client, Request
 from evalkit.errors import ConfigError, guess
 
 PERSONAS = {

@@ -16,8 +16,7 @@ from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.cache.writer import check_fields
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
-from evalkit.engine.providers.provider_interface import Client, ProblemKind, ProviderError
-from evalkit.engine.request import Request
+from evalkit.engine.request import Client, ProblemKind, ProviderError, Request
 from evalkit.errors import InputError
 from evalkit.errors.secrets import text_of_error
 
@@ -40,11 +39,6 @@ def check(judge: Judge) -> None:
     judge.load_function()
 
 
-def connect(judge: Judge, concurrency: int = _DEFAULT_THREADS) -> FunctionClient:
-    """The client of a function judge, with so many threads."""
-    return FunctionClient(judge, concurrency)
-
-
 class FunctionClient(Client):
     """Calls the function: an async one on the loop, a sync one in threads, up to the run's concurrency.
 
@@ -58,7 +52,7 @@ class FunctionClient(Client):
     def stop(self) -> None:
         """A function that was called runs to its end."""
 
-    def __init__(self, judge: Judge, concurrency: int) -> None:
+    def __init__(self, judge: Judge, concurrency: int = _DEFAULT_THREADS) -> None:
         self._judge = judge
         self._function: Any = judge.load_function()
         call = getattr(self._function, "__call__", None)  # noqa: B004  # of an instance, it may be async
@@ -148,3 +142,6 @@ class FunctionClient(Client):
         elif isinstance(error, _BUGS):
             kind = "client_error"
         return ProviderError(kind, detail, maybe_paid=kind != "client_error")
+
+
+connect = FunctionClient

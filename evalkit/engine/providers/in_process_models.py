@@ -29,8 +29,7 @@ from evalkit.core.reply_keys import canonical_json
 from evalkit.core.threads import daemon_thread
 from evalkit.engine.providers.openai_replies import logprobs_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
-from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, listed
 
 _ALL = sys.maxsize

@@ -17,9 +17,8 @@ from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.judge_checks import check_headers, check_packages, check_params
 from evalkit.engine.providers.openai_replies import json_bytes, problem_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 

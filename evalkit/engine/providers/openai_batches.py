@@ -32,9 +32,8 @@ from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.error_answers import DROPPABLE, learnt
 from evalkit.engine.providers.openai import OWN_HOST, connect
 from evalkit.engine.providers.openai_replies import json_bytes, problem_of, replies_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.request import Request, asks_singly
+from evalkit.engine.request import ProviderError, Request, asks_singly
 from evalkit.errors.secrets import Secret, without_keys
 
 _ENDPOINT = "/v1/chat/completions"

@@ -27,9 +27,8 @@ from evalkit.engine.providers.in_process_models import (
     stops_of,
 )
 from evalkit.engine.providers.judge_checks import check_packages
-from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.special_tokens import prompt_tokens
-from evalkit.engine.providers.token_texts import TokenTexts
+from evalkit.engine.providers.special_tokens import TokenTexts, prompt_tokens
+from evalkit.engine.request import ProviderError
 from evalkit.errors import ConfigError
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")

@@ -23,7 +23,7 @@ from aiohttp.http import HttpProcessingError, StreamWriter
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from evalkit.core.judge_settings import set_by
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 

@@ -32,10 +32,8 @@ from evalkit.engine.providers.in_process_models import (
     stops_of,
 )
 from evalkit.engine.providers.judge_checks import check_packages
-from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.special_tokens import hide_special_tokens, prompt_tokens
-from evalkit.engine.providers.token_texts import TokenTexts
-from evalkit.engine.request import Request
+from evalkit.engine.providers.special_tokens import TokenTexts, hide_special_tokens, prompt_tokens
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, listed
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")

@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, error_at, listed
 from evalkit.rubrics import Criterion, load_pollux
 
 _SCOPES = {"task": "task_type", "subtask1": "task_subtype", "subtask2": "task_subsubtype"}
@@ -169,10 +169,8 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     fields: dict[str, Any] = {"description": str(given.get("description") or given.get("criteria_description") or "")}
     if critical:
         fields |= {"critical": True, "better": "low", "pass_at": min((float(code) for code in codes), default=0.0)}
-    try:
+    with error_at(where, ConfigError, ValueError):
         return as_gate(Criterion.from_pollux(str(name), levels, **fields))
-    except ValueError as problem:
-        raise ConfigError(f"{where}: {problem}") from None
 
 
 def _levels(text: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from evalkit.core.threads import daemon_thread
 from evalkit.errors import ConfigError, RegistryError
 from evalkit.runs import Run, Runner
 from evalkit.runs.contract.receipts import RECEIPTS_FILE, read_progress, read_receipts
-from evalkit.runs.contract.task_bindings import task_name
+from evalkit.runs.contract.scoring_config import task_name
 from evalkit.runs.processes.child_process import Tail
 
 _EVERY_S = 0.5

@@ -13,8 +13,7 @@ from typing import Any
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import is_key, without_keys
 from evalkit.runs.contract.receipts import RECEIPT_VARIABLE, RECEIPTS_FILE
-from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE
-from evalkit.runs.contract.task_bindings import BINDINGS_VARIABLE, TaskBindings
+from evalkit.runs.contract.scoring_config import BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIABLE, TaskBindings
 
 _ENDPOINTS = ("litellm", "tgi", "inference-endpoint", "inference-providers")
 BACKENDS = ("accelerate", "vllm", "sglang", "custom", *(f"endpoint-{name}" for name in _ENDPOINTS))

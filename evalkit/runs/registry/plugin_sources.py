@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, error_at
 from evalkit.runs.contract.plugin_layout import PluginLayout, file_of, read_project
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -62,10 +62,8 @@ def locate(uri: str) -> Place:
 
 def _check_no_password(uri: str) -> None:
     """ConfigError for a URL with a password or token, which would be stored (``https://TOKEN@host`` is a token)."""
-    try:
+    with error_at(f"{uri!r} is not a URL", ConfigError, ValueError):
         parts = urlsplit(uri)
-    except ValueError as problem:
-        raise ConfigError(f"{uri!r} is not a URL: {problem}") from None
     is_web = parts.scheme.lower().endswith(("http", "https"))
     if parts.password is not None or (is_web and parts.username is not None):
         raise ConfigError("the registry would store the password or token of this URL; remove it")

@@ -12,8 +12,14 @@ from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.prompt_builder import Template, load_template
 from evalkit.runs.contract.plugin_layout import PluginLayout
-from evalkit.runs.contract.scoring_config import CONFIG_IGNORED, Scoring, ScoringConfig
-from evalkit.runs.contract.task_bindings import TaskBinding, TaskBindings, TemplateText
+from evalkit.runs.contract.scoring_config import (
+    CONFIG_IGNORED,
+    Scoring,
+    ScoringConfig,
+    TaskBinding,
+    TaskBindings,
+    TemplateText,
+)
 from evalkit.runs.registry import Pack, PackTask, Plugin, Registry
 from evalkit.runs.registry.pack_files import EntryError
 

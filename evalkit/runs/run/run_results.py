@@ -15,7 +15,7 @@ from evalkit.errors import InputError, MissingExtraError, counted, listed
 from evalkit.runs.contract.figure_name_rules import DISAGREEMENT, PASS_RATE, count_name, is_count
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, RunFacts, read_facts, read_receipts
-from evalkit.runs.contract.task_bindings import task_name
+from evalkit.runs.contract.scoring_config import task_name
 from evalkit.runs.run.run_facts import covers
 from evalkit.runs.run.run_record import Run, RunScore, RunTask
 from evalkit.runs.run.run_store import Ending

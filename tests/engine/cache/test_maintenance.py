@@ -18,7 +18,7 @@ from in_threads import in_threads
 from evalkit.cli import main
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache import jsonl as transfer
+from evalkit.engine.cache import maintenance as transfer
 from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError
 
@@ -316,7 +316,7 @@ def test_others_write_while_a_file_is_checked(
     """Checking a long file does not lock the store: only taking over does."""
     store.put_many([(parts(number), reply()) for number in range(5)])
     path = exported(store, tmp_path)
-    from evalkit.engine.cache import jsonl as transfer
+    from evalkit.engine.cache import maintenance as transfer
 
     read, written = transfer._read, []
 

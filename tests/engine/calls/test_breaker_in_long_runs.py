@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from evalkit.engine.calls.retries_and_breaker import Breaker
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 
 BLOCKED = ProviderError("forbidden", "blocked", status=403)
 

@@ -19,7 +19,7 @@ import evalkit as ek
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.batches import ticket_in_progress
-from evalkit.engine.judging.own_answer_first import first_stage
+from evalkit.engine.judging.further_requests import first_stage
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import RubricError

@@ -42,7 +42,7 @@ from evalkit.engine.batches.ticket import shower
 from evalkit.engine.judging import submit_and_collect
 from evalkit.engine.providers import batch_http
 from evalkit.engine.providers.openai_batches import answer_of
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 from evalkit.errors import ConfigError, InputError, JudgeError
 
 

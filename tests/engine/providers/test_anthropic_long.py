@@ -21,7 +21,7 @@ from evalkit.core.prompts_and_replies import Message, Reply
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 from evalkit.errors import ConfigError, JudgeError
 
 pytest.importorskip("anthropic", reason="needs the extra anthropic")

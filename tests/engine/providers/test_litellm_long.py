@@ -18,7 +18,7 @@ from evalkit.engine.cache.writer import encoded
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.openai import with_version
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import ProviderError
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
 
 BOTH = [

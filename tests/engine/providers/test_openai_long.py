@@ -24,9 +24,8 @@ from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.openai import _headers_for
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.errors.secrets import without_keys
 

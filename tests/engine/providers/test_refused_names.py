@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
@@ -13,8 +13,8 @@ from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.error_answers import DROPPABLE, SYSTEM_ROLE, ErrorText, instead_of, kind_of
 from evalkit.engine.providers.known_errors import KNOWN_ERRORS
 from evalkit.engine.providers.openai_replies import problem_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import ProblemKind, ProviderError
 
 JUDGE = Judge("openai", "m", base_url="http://127.0.0.1:1/v1", score="expected")
 SENT: dict[str, Any] = {
@@ -132,6 +132,7 @@ def test_fields_numbers_and_steps(
 
 def test_each_known_error_has_a_sign_a_source_and_its_meaning() -> None:
     for row in KNOWN_ERRORS:
+        assert row.kind in get_args(ProblemKind), row
         assert row.source, row
         assert row.provider, row
         assert row.code or len(row.text) >= 12, row

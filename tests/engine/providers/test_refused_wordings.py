@@ -20,8 +20,8 @@ import pytest
 from evalkit.core.judges import Judge
 from evalkit.engine.providers.error_answers import ErrorText, wait_in
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import ProviderError
 
 JUDGE = Judge("openai", "m", base_url="http://127.0.0.1:1/v1", api_key_env="SOME_KEY")
 BODY: dict[str, Any] = {

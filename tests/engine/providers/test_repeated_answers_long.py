@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Transport
+from evalkit.engine.request import ProviderError
 
 HEADERS = {"accept": "application/json", "content-type": "application/json"}
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.providers.openai_replies import replies_of
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import ProviderError
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 HEADERS = {"content-type": "text/event-stream"}

@@ -30,8 +30,7 @@ from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.in_process_models import release_models
-from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.request import Request
+from evalkit.engine.request import ProviderError, Request
 from evalkit.errors import ConfigError, MissingExtraError
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")

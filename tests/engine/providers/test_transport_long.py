@@ -16,8 +16,8 @@ import aiohttp
 import pytest
 
 from evalkit.engine.providers import transport
-from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Transport
+from evalkit.engine.request import ProviderError
 from evalkit.errors.secrets import Secret
 
 T = TypeVar("T")

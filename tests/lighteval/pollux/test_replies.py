@@ -20,13 +20,13 @@ import evalkit.lighteval
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import ConfigError, MissingExtraError, RubricError
-from evalkit.lighteval.pollux.prompts import defuse
-from evalkit.lighteval.pollux.replies import (
+from evalkit.lighteval.pollux.prompts_and_replies import (
     POLLUX_DEFAULT_FEEDBACK_RE,
     POLLUX_DEFAULT_SCORE_RE,
     POLLUX_TAGGED_FEEDBACK_RE,
     POLLUX_TAGGED_SCORE_RE,
     ReplyReader,
+    defuse,
     form_of,
     make_pollux_feedback_parser,
     make_pollux_score_parser,

@@ -26,8 +26,7 @@ from evalkit.runs.contract.receipts import (
     write_facts,
     write_receipt,
 )
-from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, ScoringConfig
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, ScoringConfig, TaskBindings
 from evalkit.runs.processes.lighteval_command import run_variables
 
 ONE = {"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}
@@ -402,7 +401,7 @@ NULLS = ("weight", "judge_template_id", "base_url", "api_key_env", "score", "nam
 
 def test_null_is_not_sent_or_not_set_in_a_config_a_judge_and_pollux():
     """Temperature and length: not sent; all else: as if it were left out."""
-    from evalkit.lighteval.pollux.judge_arguments import judge_and_options
+    from evalkit.lighteval.pollux.llm_judge_metric import judge_and_options
 
     plain, nulls = dict(ONE), dict(ONE) | dict.fromkeys(NULLS)
     for name in ("temperature", "max_tokens"):

@@ -22,7 +22,7 @@ from evalkit.cli import main
 from evalkit.errors.secrets import is_key, without_keys
 from evalkit.runs import Run, Runner, compare_runs, leaderboard
 from evalkit.runs.contract.receipts import Receipt
-from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.contract.scoring_config import TaskBindings
 from evalkit.runs.processes.child_process import Tail
 from evalkit.runs.processes.lighteval_command import LIGHTEVAL, check_flags, model_facts
 from evalkit.runs.processes.run_owner import Owner

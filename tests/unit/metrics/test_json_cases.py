@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.lighteval.pollux.replies import make_pollux_feedback_parser, make_pollux_score_parser
+from evalkit.lighteval.pollux.prompts_and_replies import make_pollux_feedback_parser, make_pollux_score_parser
 from evalkit.lighteval.pollux.scores import pollux_corpus
 
 FOLDER = Path(__file__).parent / "test_cases"

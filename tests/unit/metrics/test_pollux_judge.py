@@ -39,7 +39,7 @@ from evalkit.lighteval import (
     get_judge_prompt_pollux,
     pollux_corpus,
 )
-from evalkit.lighteval.pollux.judge_arguments import BACKEND_OPTIONS, judge_and_options
+from evalkit.lighteval.pollux.llm_judge_metric import BACKEND_OPTIONS, judge_and_options
 from evalkit.runs.contract.receipts import read_receipts
 
 SECRET = "sk-literal-of-the-constructor"
