@@ -333,25 +333,29 @@ def pass_prob_rows(votes: pd.DataFrame, labels: Any, clusters: Any) -> list[dict
     rows = table.to_dict("records")
     for row in rows:
         cut = _cut_sentence(cuts.loc[str(row["criterion"]), str(row["judge"])])
-        why = "" if pd.isna(row["notes"]) else f"; {row['notes']}"
+        why = "" if pd.isna(row["notes"]) or row["notes"] in cut else f"; {row['notes']}"
         row["sentence"] = f"{_gap_sentence(row)}; {cut}{why}"
     return rows
 
 
 def _gap_sentence(row: Mapping[Any, Any]) -> str:
     """Whether people pass more or fewer items than P(pass) says."""
+    turned = "people pass fewer of the items with a higher P(pass); " if row["slope_high"] < 0 else ""
     if not (row["gap_low"] > 0 or row["gap_high"] < 0):  # as where there is no interval
-        return "people's pass rate is not shown to differ from the mean P(pass)"
+        return f"{turned}people's pass rate is not shown to differ from the mean P(pass)"
     side = "fewer" if row["gap"] < 0 else "more"
-    return f"people pass {side} items than P(pass) says, by {figure(abs(row['gap']))} of the items"
+    return f"{turned}people pass {side} items than P(pass) says, by {figure(abs(row['gap']))} of the items"
 
 
 def _cut_sentence(row: Any) -> str:
     """Whether a cut agrees better with people than .5: what labels show that it was not chosen on."""
     if pd.isna(row["out_of_fold"]):
         return f"no cut is chosen: {row['notes']}"
-    if row["out_of_fold"] <= row["present"]:
-        return "no cut agrees better with people than 0.5 out of fold: there is none to keep"
+    if pd.isna(row["n_needed"]):
+        return (
+            "no cut agrees better with people than 0.5 and than one verdict for all items out of fold: there is none "
+            "to keep"
+        )
     gain = f"a cut at {row['cut']:g} agrees with people on {figure(row['out_of_fold'])} of the items out of fold"
     look = "pass_threshold(…, of='pass_prob', part='held-out') shows whether to keep it"
     return f"{gain}, 0.5 on {figure(row['present'])}; {look}"

@@ -148,7 +148,7 @@ def test_the_report_says_what_the_probabilities_showed(tmp_path):
     none = ek.evaluate(items, RUBRIC, JUDGE, labels=labelled(lambda n: n % 4 > 0)[1])
     text = " ".join(str(none).split())
     assert "people's pass rate is not shown to differ from the mean P(pass)" in text  # both are .75
-    assert "no cut agrees better with people than 0.5 out of fold: there is none to keep" in text
+    assert "no cut agrees better with people than 0.5 and than one verdict for all items out of fold" in text
 
 
 def test_a_gap_without_an_interval_names_no_side():

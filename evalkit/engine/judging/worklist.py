@@ -404,13 +404,13 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
                   "answers of them; ek.start(items) opens a card that does the same")  # fmt: skip
     if {*missing} & {*CONVERSATIONS}:  # the rows may be those of another program's log
         rows = [row.dropna().to_dict() for _, row in frame.head(_LOOKED_AT).iterrows()]
-        found = looks_like(rows)
+        form = looks_like(rows)
         if {"role", "content"} <= {*columns}:
-            found = (
+            form = (
                 f"{LOOKS_LIKE}the messages of one conversation: use ek.load_items([{{'task': '…', 'messages': log}}])"
             )
-        if found.startswith(LOOKS_LIKE):
-            advice = f"{found}, log being the JSON of the file"
+        if form.startswith(LOOKS_LIKE):
+            advice = f"{form}, log being the JSON of the file"
     fact = f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have"
     return f"{fact}: {listed(missing)}; {present}; {advice}"
 

@@ -87,8 +87,8 @@ class DecisionsClient(OpenAIClient):
     ) -> list[Reply]:
         """The reply: the whole body of the answer, whatever its numbers are."""
         judge, parsed = request.judge, json_of(answer.content)
-        known = parsed if isinstance(parsed, dict) else {}
-        answers, usage, model = known.get("answers"), known.get("usage"), known.get("model")
+        fields = parsed if isinstance(parsed, dict) else {}
+        answers, usage, model = fields.get("answers"), fields.get("usage"), fields.get("model")
         tokens, cost = tokens_of(usage), stated_cost(usage, answer.headers)
         if not isinstance(answers, type(body["questions"])):
             form = "list" if isinstance(body["questions"], list) else "object"

@@ -102,10 +102,12 @@ def pass_threshold(
 
         Of ``pass_prob``, from 50 labelled items on; `cut` is .5 or a half hundredth, `present` is of .5, and:
 
-        - `changed`: share of verdicts that the cut changes; `n_needed`: about how many held-out labels show the gain;
+        - `changed`: share of labelled verdicts that the cut changes, out of fold or held out;
+        - `n_needed`: about how many held-out labels show the gain; NA where there is none;
         - `gain` on held-out labels against .5 with its interval, `n_held_out`; only where `out_of_fold` is above
-          `present`, by a look; `n_looks`, `n_versions` as in `align`;
-        - `kept`: is the lower end above 0 at the level of this look (`alpha_of`)?
+          `present` and above that of one verdict for all items, by a look; `n_looks`, `n_versions` as in `align`;
+        - `kept`: is the lower end above 0 at the level of this look (`alpha_of`), and would one verdict for all items
+          agree less?
 
     Raises
     ------
@@ -185,11 +187,16 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
         "optimism": in_sample - out_of_fold,
         "present": right[:, middle].mean(),
     }
-    return (
-        row
-        | ({"notes": "out of fold, no cut agrees better than .5"} if gain <= _SAME else {})
-        | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain)
+    is_better = gain > _SAME and out_of_fold > _of_one_verdict(people) + _SAME
+    row |= (
+        {} if is_better else {"notes": "out of fold, no cut agrees better than .5 and than one verdict for all items"}
     )
+    return row | _needed(np.abs(passed[items, column] - passed[:, middle]).mean(), gain if is_better else 0.0)
+
+
+def _of_one_verdict(people: Floats) -> float:
+    """How far people agree with the better of two judges, one that passes all items and one that passes none."""
+    return float(max(people.mean(), 1 - people.mean()))
 
 
 def _best_column(right: Floats) -> int:
@@ -213,8 +220,12 @@ def _shown_cut(chances: Chances, cut: float, look: int) -> dict[str, Any]:
     gain = float(steps.mean()) if len(steps) else math.nan
     ends, strict = change_interval(steps, unit), change_interval(steps, unit, 1 - alpha_of(look))
     row: dict[str, Any] = {"n_held_out": len(steps), "kept": strict.low > 0} | figure_row("gain", gain, ends)
+    why = None
     if strict.low > 0 and any(few_others(side, unit) for side in (people > 0.5, now)):
-        row |= {"kept": False, "notes": f"held-out labels, look {look}; one verdict for nearly all items"}
+        why = "one verdict for nearly all items"
+    elif strict.low > 0 and agreement(now, people).mean() <= _of_one_verdict(people) + _SAME:
+        why = "one verdict for all items would agree as well"
+    row |= {} if why is None else {"kept": False, "notes": f"held-out labels, look {look}; {why}"}
     return row | _needed(float(np.abs(now - then).mean()) if len(steps) else math.nan, gain)
 
 

@@ -160,9 +160,19 @@ def test_a_cut_that_always_gives_one_verdict_is_not_kept():
     probs = np.where(draw.random(300) < 0.5, 0.4, 0.6).tolist()
     people = [1] * 300  # all pass, whatever the judge says
     row = pass_threshold(judged(probs), split(people), of="pass_prob", part="held-out").iloc[0]
-    assert row["gain_low"] > 0.3
-    assert not row["kept"]
-    assert "one verdict for nearly all items" in row["notes"]
+    assert row["out_of_fold"] == 1 > row["present"]
+    assert (pd.isna(row["kept"]), row["n_looks"]) == (True, 0)
+    assert "no cut agrees better than .5 and than one verdict for all items" in row["notes"]
+
+
+@pytest.mark.parametrize("share", [0.65, 0.75, 0.8])
+def test_a_judge_that_knows_nothing_gets_no_cut(share):
+    kept, draw = 0, np.random.default_rng(5)
+    for _ in range(15):
+        probs, people = draw.random(250).round(2).tolist(), (draw.random(250) < share).astype(int).tolist()
+        row = pass_threshold(judged(probs), split(people), of="pass_prob", part="held-out").iloc[0]
+        kept += row["kept"] is np.True_ or row["kept"] is True
+    assert kept <= 1  # a cut that passes nearly all agrees far better than .5 each time
 
 
 def test_a_half_counts_half_at_a_half():
