@@ -252,7 +252,7 @@ class TestMissing:
         ends = tuple(name for name in whole.reliability if name.endswith(("_low", "_high")))
         same(whole.reliability, part.reliability, but=("n_items", *COUNTS, "coverage", "notes", *ends))
         tables = [ek.compare(*pair).table for pair in ((whole, after_whole), (part, after_part))]
-        same(*tables, but=("n_common", *COUNTS, "notes"))
+        same(*tables, but=("n_common", *COUNTS, "scored_before", "scored_after", "notes"))
         known = labels[labels["item_id"].isin(rest["item_id"])]
         aligned = [ek.align(one.votes, known, clusters=one.clusters) for one in (whole, part)]
         same(*aligned, but=("n_items", *COUNTS))
