@@ -267,11 +267,14 @@ class Session(Memo):
             labels = log.counted
             return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
 
-        about = (evaluation, now := self.evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
+        # of the version shown only the scale counts
+        by = self.evaluation.rubric if self.evaluation is not None else None
+        scale = by.criterion(criterion).scale if by is not None and criterion in by.names else None
+        about = evaluation, scale, self.once(f"labels {criterion}", log.n_edits, labels_hash)
         return self.once(
             f"alignment {key} {criterion}",
             about,
-            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, now.rubric if now else None),
+            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, by),
         )
 
     def pass_prob_lines(self) -> list[str]:
