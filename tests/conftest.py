@@ -68,9 +68,21 @@ def _place(path: Path) -> tuple[int, int]:
     return (2, _LONG_FILES.index(name)) if name in _LONG_FILES else (3, -path.stat().st_size)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let each worker collect from another file on: a file whose assertions one has rewritten, the others only read."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    files = [argument.partition("::")[0] for argument in config.args]
+    names = list(dict.fromkeys(files))
+    number = int(worker["workerid"].removeprefix("gw"))
+    start = files.index(names[len(names) * number // worker["workercount"]])
+    config.args[:] = config.args[start:] + config.args[:start]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes long: a worker that is left with it at the end keeps all waiting."""
-    items.sort(key=lambda item: _place(item.path))
+    items.sort(key=lambda item: (_place(item.path), item.path))  # the same order in each worker
 
 
 @pytest.hookimpl(optionalhook=True)

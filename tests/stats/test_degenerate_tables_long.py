@@ -106,42 +106,61 @@ CASES = {
 CLUSTERS = {name: f"g{n % 2}" for n, item in enumerate(ITEMS) for name in (item, f"вопрос {n}")}
 
 
-def _estimated(found, labels, **options):
-    return ek.corpus_estimate(ek.vote(found), labels, **options)
-
-
 @cache
 def _tables(case):
     """Judgments and labels of a case, made once for all statistics; none of them changes a table."""
     return CASES[case]()
 
 
+_derived = {}
+
+
+def _once(function, table):
+    """What a function makes of a table that stays (`_tables`, `_found`) or what was made of one, made once."""
+    key = function, id(table)
+    if key not in _derived:
+        _derived[key] = function(table)
+    return _derived[key]
+
+
+def _votes(found):
+    return _once(ek.vote, found)
+
+
+def _jury(found):
+    return _once(ek.aggregate, _votes(found))
+
+
+def _estimated(found, labels, **options):
+    return ek.corpus_estimate(_votes(found), labels, **options)
+
+
 STATISTICS = {
-    "vote": lambda found, _: ek.vote(found),
-    "aggregate": lambda found, _: ek.aggregate(ek.vote(found)),
-    "summarize": lambda found, _: ek.summarize(ek.aggregate(ek.vote(found))),
-    "summarize by clusters": lambda found, _: ek.summarize(ek.aggregate(ek.vote(found)), clusters=CLUSTERS),
-    "disagreement": lambda found, _: ek.disagreement(ek.vote(found)),
+    "vote": lambda found, _: _votes(found),
+    "aggregate": lambda found, _: _jury(found),
+    "summarize": lambda found, _: ek.summarize(_jury(found)),
+    "summarize by clusters": lambda found, _: ek.summarize(_jury(found), clusters=CLUSTERS),
+    "disagreement": lambda found, _: ek.disagreement(_votes(found)),
     "reliability of samples": lambda found, _: ek.reliability(found, full=True),
-    "reliability of votes": lambda found, _: ek.reliability(ek.vote(found), full=True, clusters=CLUSTERS),
-    "align": lambda found, labels: ek.align(ek.vote(found), labels),
-    "align the jury": lambda found, labels: ek.align(ek.aggregate(ek.vote(found)), labels, reference="majority"),
-    "align by mean": lambda found, labels: ek.align(ek.vote(found), labels, reference="mean", ties="half"),
-    "align in groups": lambda found, labels: ek.align(ek.vote(found), labels, by=CLUSTERS),
-    "confusion": lambda found, labels: ek.stats.confusion(ek.vote(found), labels),
-    "alt_test": lambda found, labels: ek.stats.alt_test(ek.vote(found), labels, epsilon=0.1).summary,
+    "reliability of votes": lambda found, _: ek.reliability(_votes(found), full=True, clusters=CLUSTERS),
+    "align": lambda found, labels: ek.align(_votes(found), labels),
+    "align the jury": lambda found, labels: ek.align(_jury(found), labels, reference="majority"),
+    "align by mean": lambda found, labels: ek.align(_votes(found), labels, reference="mean", ties="half"),
+    "align in groups": lambda found, labels: ek.align(_votes(found), labels, by=CLUSTERS),
+    "confusion": lambda found, labels: ek.stats.confusion(_votes(found), labels),
+    "alt_test": lambda found, labels: ek.stats.alt_test(_votes(found), labels, epsilon=0.1).summary,
     "corpus_estimate": _estimated,
-    "next_labels": lambda found, _: ek.next_labels(ek.vote(found), 3),
+    "next_labels": lambda found, _: ek.next_labels(_votes(found), 3),
     "corpus_estimate of the pass rate": lambda found, labels: _estimated(
         found, labels, figure="passed", clusters=CLUSTERS
     ),
-    "pass_threshold": lambda found, labels: ek.stats.pass_threshold(ek.vote(found), labels),
+    "pass_threshold": lambda found, labels: ek.stats.pass_threshold(_votes(found), labels),
     "split_labels": lambda found, labels: ek.split_labels(labels),
     "reliability of fewer samples": lambda found, _: ek.reliability(found, ks=[1, 2, 5]),
     "noise_floor": lambda found, _: ek.stats.noise_floor(found),
     "compare": lambda found, _: ek.compare(found, found).table,
     "compare with labels": lambda found, labels: ek.compare(found, found, labels=labels, clusters=CLUSTERS).table,
-    "jury_value": lambda found, labels: ek.stats.jury_value(ek.vote(found), labels),
+    "jury_value": lambda found, labels: ek.stats.jury_value(_votes(found), labels),
 }
 # Figures of a table that notes explain, where they are NA.
 REASONED = {
@@ -241,6 +260,12 @@ def test_pairs_of_little_or_nothing(case):
 # -- wrong input
 
 
+@cache
+def _found():
+    """Judgments of all items, made once; each wrong table is a changed copy."""
+    return judgments(samples(CODES))
+
+
 def _twice(found):
     return pd.concat([found, found], ignore_index=True)
 
@@ -267,9 +292,8 @@ OF_JUDGMENTS = {
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", OF_JUDGMENTS)
 def test_wrong_judgments_are_one_clear_error(name, wrong):
-    found = judgments(samples(CODES))
     with pytest.raises(EvalkitError) as caught:
-        OF_JUDGMENTS[name](WRONG[wrong](found))
+        OF_JUDGMENTS[name](WRONG[wrong](_found()))
     _check_message(caught.value)
 
 
@@ -290,22 +314,20 @@ OF_VOTES = {
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", OF_VOTES)
 def test_wrong_votes_are_one_clear_error(name, wrong):
-    votes = ek.vote(judgments(samples(CODES)))
-    if name == "summarize":
-        votes = ek.aggregate(votes)
+    votes = _jury(_found()) if name == "summarize" else _votes(_found())
     with pytest.raises(EvalkitError) as caught:
         OF_VOTES[name](WRONG[wrong](votes))
     _check_message(caught.value)
 
 
 OF_LABELS = {
-    "align": lambda labels: ek.align(ek.vote(judgments(samples(CODES))), labels),
-    "alt_test": lambda labels: ek.stats.alt_test(ek.vote(judgments(samples(CODES))), labels, epsilon=0.1),
-    "confusion": lambda labels: ek.stats.confusion(ek.vote(judgments(samples(CODES))), labels),
-    "corpus_estimate": lambda labels: ek.corpus_estimate(ek.vote(judgments(samples(CODES))), labels),
-    "pass_threshold": lambda labels: ek.stats.pass_threshold(ek.vote(judgments(samples(CODES))), labels),
-    "jury_value": lambda labels: ek.stats.jury_value(ek.vote(judgments(samples(CODES))), labels),
-    "compare": lambda labels: ek.compare(*[judgments(samples(CODES))] * 2, labels=labels),
+    "align": lambda labels: ek.align(_votes(_found()), labels),
+    "alt_test": lambda labels: ek.stats.alt_test(_votes(_found()), labels, epsilon=0.1),
+    "confusion": lambda labels: ek.stats.confusion(_votes(_found()), labels),
+    "corpus_estimate": lambda labels: ek.corpus_estimate(_votes(_found()), labels),
+    "pass_threshold": lambda labels: ek.stats.pass_threshold(_votes(_found()), labels),
+    "jury_value": lambda labels: ek.stats.jury_value(_votes(_found()), labels),
+    "compare": lambda labels: ek.compare(_found(), _found(), labels=labels),
 }
 WRONG_LABELS = {
     "a list": lambda labels: [1],

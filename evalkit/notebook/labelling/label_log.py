@@ -482,6 +482,8 @@ class LabelLog:
 
     def _with_others(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """`counted`, and of these labels those of other items by annotators who count."""
+        if drawn.empty:  # each key press in the label queue asks for this
+            return self.counted
         keys = ["item_id", "criterion"]
         known = pd.MultiIndex.from_frame(self.counted[keys].astype(str))
         others = ~pd.MultiIndex.from_frame(drawn[keys].astype(str)).isin(known)

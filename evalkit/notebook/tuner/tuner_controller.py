@@ -69,8 +69,6 @@ class TunerController:
         self.draw("draft", "jury", "figures", "page", "suggestions", "notices")
         if session.runs.current:
             self._jobs.do("restore", self._restore)
-            for key in session.runs.shown_versions:
-                self._jobs.do(f"load {key}", partial(self._load, key), "samples")
         self._sum_up()
 
     # -- drawing
@@ -92,11 +90,16 @@ class TunerController:
     def _restore(self) -> None:
         """Draw the two versions of the last session, unless a cell has run others meanwhile."""
         runs, history = self.session.runs, self.session.history
-        for key in filter(None, (runs.current, runs.against)):
-            runs.load(key)
-        with history.lock:
-            history.save()  # what the cell names now
-        self._draw_versions()
+        try:
+            for key in filter(None, (runs.current, runs.against)):
+                runs.load(key)
+            with history.lock:
+                history.save()  # what the cell names now
+        finally:
+            self._draw_versions()
+            for key in runs.shown_versions:
+                if runs.known(key) is None:
+                    self._jobs.do(f"load {key}", partial(self._load, key), "samples")
 
     def _load(self, key: str) -> None:
         """Draw the point of a version of an earlier session; one whose replies are gone has none."""
@@ -583,8 +586,9 @@ def notices_payload(session: Session) -> list[dict[str, Any]]:
         return restored
     before = before_run(session)
     what_to_do = f"{before[:1].upper()}{before[1:]}." if before else "Press Run to request the remaining {n}."
-    problems = session.runs.problems.get(session.runs.current, {})
-    lines = notices(session.evaluation, session.shown_criterion, what_to_do, problems)
+    problems = dict(session.runs.problems.get(session.runs.current, {}))
+    about = session.evaluation, session.shown_criterion, what_to_do, problems
+    lines = session.once("notices", about, lambda: notices(*about))
     return restored + [line | ({"again": session.runs.again} if line["filter"] else {}) for line in lines]
 
 
