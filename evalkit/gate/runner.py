@@ -244,14 +244,14 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         where = f"{name}, line {task.trace.line}"
         spec = task.resolved.spec
         recorded = read_recorded(raw, where, rubric, spec.rules, name=task.name, redact=options.redact)
-        n_samples = _n_samples(task.resolved, recorded)
+        numbers = _numbers_of_samples(task.resolved, recorded)
         task.jury = recorded.judge if isinstance(recorded.judge, tuple) else ()
         if options.refresh not in (False, "unscored"):
             continue
         if recorded.rubric_version != rubric.version:
             task.rejected = f"rubric_version: recorded {recorded.rubric_version}, needed {rubric.version}"
-        elif len(recorded.samples) != n_samples:
-            task.rejected = f"samples: recorded {len(recorded.samples)}, needed {n_samples}"
+        elif len(recorded.samples) not in numbers:
+            task.rejected = f"samples: recorded {len(recorded.samples)}, needed {min(numbers)}"
         elif not recorded.is_final:
             task.rejected = "samples: some were recorded without a reply"
         elif recorded.verdict_key and (missing := _missing_inputs(task, options)):
@@ -265,14 +265,19 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
     _repeat_failed_calls([task for task in tasks if task.judgment is not None and task.resolved.has_judge], options)
 
 
-def _n_samples(resolved: Resolved, recorded: Judgment) -> int:
-    """How many samples a judgment needs; where neither judge nor number is named, one of each decision model."""
-    named = recorded.judge if isinstance(recorded.judge, tuple) else (recorded.judge or "",)
-    known = [PROVIDERS.get(name.partition(":")[0]) for name in named]
+def _numbers_of_samples(resolved: Resolved, recorded: Judgment) -> set[int]:
+    """How many samples a judgment may have; if neither judge nor number is named, also one of each decision model."""
+    providers = [PROVIDERS.get(str(judge.get("provider"))) for judge in _recorded_judges(recorded)]
     is_open = not resolved.has_judge and resolved.sources.get("samples") == "default"
-    if is_open and all(provider is not None and provider.decides for provider in known):
-        return len(named)
-    return sum(resolved.spec.counts)
+    decide = bool(providers) and all(provider is not None and provider.decides for provider in providers)
+    return {sum(resolved.spec.counts)} | ({len(providers)} if is_open and decide else set())
+
+
+def _recorded_judges(judgment: Judgment) -> list[dict[str, Any]]:
+    """The judges in the parts of a recorded verdict's key; none if they cannot be read."""
+    judges: Any = (judgment.parts or {}).get("judges")
+    are_judges = isinstance(judges, list) and all(isinstance(judge, dict) for judge in judges)
+    return judges if are_judges else []
 
 
 def _repeat_failed_calls(tasks: Collection[_Task], options: GateOptions) -> None:
@@ -297,11 +302,9 @@ def _reject_other_keys(group: list[_Task], options: GateOptions) -> None:
         if judgment is None or not judgment.verdict_key:
             continue
         if not resolved.has_judge:
-            judges: Any = (judgment.parts or {}).get("judges")
-            spec = resolved.spec
-            are_judges = isinstance(judges, list) and all(isinstance(judge, dict) for judge in judges)
-            readings = readings_of(judges) if are_judges else []
-            hash_of_rules = rules_hash(spec.rubric, spec.rules, [judge.weight for judge in spec.judges], readings)
+            judges, spec = _recorded_judges(judgment), resolved.spec
+            weights = [1.0] * max(1, len(judges))  # what is named here has no other
+            hash_of_rules = rules_hash(spec.rubric, spec.rules, weights, readings_of(judges))
             parts = {name: parts[name] for name in ("input_hash", "rubric_hash")} | {"rules_hash": hash_of_rules}
             is_same = parts.items() <= (judgment.parts or {}).items()
         else:

@@ -47,7 +47,7 @@ _POINTS_IN_TEXT = re.compile(
     rf"|.*(?:(?:\bpoints|\n\s*weight)[\"']?\s*[:=]\s*[\"']?(?!1[.)](?!\d))[+−-]?\d"
     rf"|[\[(]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]"
     rf"|(?:(?<![=≈<>≤≥])(?<![=≈<>≤≥] )[\[(]\s*{_SIGNED}\s*[\])]"
-    rf"|(?::|(?<!\d)[–—-])\s*[+−-]?\s*{_PLAIN}{_UNIT}|[^\x00-\x2f:A-Za-z]\+{_PLAIN}|\s\+{_PLAIN})\W*$)",
+    rf"|(?::|(?<!\d)[–—-])\s*[+−-]?\s*{_PLAIN}{_UNIT}|[^\x00-\x7f]\+{_PLAIN})\W*$)",
     re.IGNORECASE | re.DOTALL)  # fmt: skip
 _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
 # A list that is one text, by its first two marks; at the start of the text, or anywhere in a line
@@ -158,14 +158,16 @@ class CriteriaForm:
             own_names = {theirs: field for field, theirs in self.fields.items()}
         elif self.fields is not None and value is not None:
             reader, advice = find(self.fields, CRITERIA), f"name the reader of their form, or their fields: {_ADVICE}"
-            value = read_by(reader, renamed(value, {}, self.ignore), advice)
-        if isinstance(value, Mapping):
-            value = renamed(value, {}, self.ignore)
-            if self.fields is not None:
-                raise InputError(
-                    f"fields={self.fields!r} is for a list of criteria, but its criteria are a mapping (keys: "
-                    f"{listed(value)}); if it is one criterion, make it a list of one; from ids to texts, omit fields="
-                )
+            foreign = renamed(value, {}, self.ignore)
+            value = read_by(reader, foreign, advice)
+            is_unread = isinstance(foreign, Mapping) and value == foreign
+            own_names = dict.fromkeys(foreign, "") if is_unread else {}
+        if isinstance(value, Mapping) and (fields := [name for name in value if name in {*own_names, *self.ignore}]):
+            raise InputError(
+                f"fields= or ignore= names {listed(fields)} of a list of criteria, but these are a mapping (keys: "
+                f"{listed(value)}); if it is one criterion, make it a list of one; if it goes from ids to texts, leave "
+                "out of it what is no criterion"
+            )
         return [renamed(entry, own_names, self.ignore) for entry in _entries(value)]
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.tables.items import ItemsLike, as_items, canonical, is_missing
-from evalkit.tables.message_forms import warn_of
 from evalkit.tables.messages import arguments_of, messages_of
 
 CallLike = str | Mapping[str, Any] | Callable[[str, Any], bool]
@@ -142,10 +141,10 @@ def check_calls(
     if lacking := {messages, *([made] if isinstance(made, str) else [])} - {*frame}:
         raise InputError(f"the items have no column {listed(lacking)}; they have {listed(frame, most=30)}")
     lists = frame[made].tolist() if isinstance(made, str) else [made] * len(frame)
-    rows, unread = list[tuple[Any, int, str]](), set[str]()
+    rows: list[tuple[Any, int, str]] = []
     for item, cell, calls in zip(frame["item_id"], frame[messages], lists, strict=True):
         try:
-            log = messages_of(cell, unread)
+            log = messages_of(cell)
             if not log or (isinstance(made, str) and is_missing(calls)):
                 rows.append((None, 0, "no messages, or no list of the calls to make"))
                 continue
@@ -153,7 +152,6 @@ def check_calls(
         except (ConfigError, InputError) as problem:
             raise type(problem)(f"item {item!r}: {problem}") from None
         rows.append((not problems, len([*_calls(log)]), "; ".join(problems)))
-    warn_of(unread, f"column {messages!r}")
     table = pd.DataFrame(rows, columns=["passed", "n_calls", "problems"]).astype({"passed": "boolean"})
     return pd.concat([frame.filter(["item_id", "group_id", "system_id"]), table], axis=1)
 

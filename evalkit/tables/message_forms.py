@@ -257,8 +257,12 @@ class _Reader:
         contents = [name for name, value in lists.items() if any(isinstance(element, Mapping) for element in value)]
         if contents and not _ACTS & message.keys():
             raise InputError(f"got a message whose content stands in {contents[0]!r}")
-        if not message.get("tool_calls") and (calls := [name for name, value in further.items() if _holds_call(value)]):
-            raise InputError(f"got a message with a call in {calls[0]!r}: write its calls into tool_calls")
+        may_call = not (message.get("tool_calls") or is_other(message["role"]) or is_result({"role": "", **message}))
+        if may_call and (calls := [name for name, value in further.items() if _holds_call(value)]):
+            raise InputError(
+                f"got a message with a call in {calls[0]!r}: write it into tool_calls, or leave it out with "
+                f"ignore=[{calls[0]!r}]"
+            )
         kinds = {name: _kind_in(value) for name, value in further.items()}
         self._unknown.update(name for name, kind in kinds.items() if kind is None)
         return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]

@@ -460,23 +460,26 @@ def test_a_cell_that_is_made_to_be_read_slowly_is_read_in_linear_time() -> None:
         assert grows_linearly(check, 24_000), piece
 
 
-@pytest.mark.parametrize("fields", [{"text": "criteria"}, "healthbench"])
-def test_names_of_fields_are_refused_beside_a_mapping_of_texts(fields):
-    levels = {"criteria": "How sound is the plan?", "score1": "Not at all.", "score5": "Fully."}
-    with pytest.raises(InputError, match=r"is for a list of criteria.* a list of one"):
-        ek.explode_criteria([{"criteria": levels}], fields=fields)
-    alone = ek.explode_criteria([{"criteria": levels}], ignore=["score1", "score5"])
-    assert alone["requirement"].tolist() == ["How sound is the plan?"]
+LEVELS = {"criteria": "How sound is the plan?", "score1": "Not at all.", "score5": "Fully."}
 
 
-@pytest.mark.parametrize("text", ["文采+4", "Names a time +2", "Gives both (dates) +0.5."])
-def test_points_at_the_end_of_a_text_are_refused(text):
+@pytest.mark.parametrize("how", [{"fields": {"text": "criteria"}}, {"fields": "healthbench"}, {"ignore": ["score1"]}])
+def test_what_names_fields_of_a_list_is_refused_beside_a_mapping_of_texts(how):
+    with pytest.raises(InputError, match=r"are a mapping \(keys: 'criteria'.* a list of one"):
+        ek.explode_criteria([{"criteria": LEVELS}], **how)
+    both = [{"criteria": [{"title": "a", "n": 1}]}, {"criteria": {"one": "b"}}]
+    rows = ek.explode_criteria(both, fields={"text": "title"}, ignore=["n"])
+    assert rows["requirement"].tolist() == ["a", "b"]
+
+
+def test_points_at_the_end_of_a_text_are_refused():
     with pytest.raises(InputError, match="may be its points"):
-        ek.explode_criteria([{"criteria": [text]}])
+        ek.explode_criteria([{"criteria": ["文采+4"]}])
 
 
 @pytest.mark.parametrize(
-    "text", ["Says that the film is for ages 18+", "Names C++11", "Uses GPT-4", "Says it is UTC+2"]
+    "text",
+    ["The film is for ages 18+", "Names C++11", "Uses GPT-4", "Says it is UTC+2", "Computes 2+3", "The code is +44"],
 )
 def test_numbers_at_the_end_of_a_text_are_text(text):
     assert ek.explode_criteria([{"criteria": [text]}])["requirement"].tolist() == [text]

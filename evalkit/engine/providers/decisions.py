@@ -93,13 +93,11 @@ class DecisionsClient(OpenAIClient):
         if not isinstance(answers, type(body["questions"])):
             form = "list" if isinstance(body["questions"], list) else "object"
             problem = unexpected_answer(answer, judge, key_of(judge), f"{form} of answers")
-            is_other_form = isinstance(answers, (list, dict))
-            if is_other_form:
-                problem.kind = "forbidden"  # as likely for the next prompt
-                problem.detail += _other_form(judge)
-            is_billed = tokens.prompt is not None and problem.kind == "malformed"  # kept: it would be paid again
-            if not is_billed:
-                raise problem
+            is_other_form, is_billed = isinstance(answers, (list, dict)), tokens.prompt is not None
+            if is_other_form or (is_billed and problem.kind == "malformed"):
+                problem.kind = "forbidden"  # as likely for the next prompt, and as dear if it is sent again
+            problem.detail += _other_form(judge) if is_other_form else ""
+            raise problem
         return [
             Reply(
                 text=answer.content.decode("utf-8", "replace"),

@@ -498,12 +498,7 @@ def _verdicts(
 ) -> dict[str, Any]:
     """The columns of scores, labels, passes and errors; for texts also those of explanations and replies."""
     form = "label" if not rows.is_text else PromptBuilder.of(rubric).template.form if read is None else read
-    asked_as = [name for name in rubric.names if re.fullmatch(r"c\d+", name)]
-    if form == FORM and asked_as and len(rubric.names) > 1:
-        raise ConfigError(
-            f"answers to criteria named {listed(asked_as)} cannot be told from those to the questions of a request, "
-            "which evalkit names c1, c2 …; give the criteria other names, in the rubric and in the replies"
-        )
+    asked_as = [name for name in rubric.names if re.fullmatch(r"c\d+", name)] if len(rubric.names) > 1 else []
     pairwise, columns, values = rubric.mode == "pairwise", VerdictColumns(len(rows)), rows.given
     groups = [(), rubric.names] if form == FORM else [()]  # of an answer alone, and of the response to all questions
     readers = {
@@ -528,7 +523,13 @@ def _verdicts(
                 raise values.error(index, f"a reply must be a string, got {kind} ({value!r}); pass scores as score=")
             stored = value.as_dict() if isinstance(value, Reply) else {"text": value}
             reply = stored["text"]
-            is_whole = form == FORM and n_answers(reply) == len(rubric.names)
+            n = n_answers(reply) if form == FORM else 0
+            if n and asked_as:
+                raise ConfigError(
+                    f"answers to criteria named {listed(asked_as)} cannot be told from those to the questions of a "
+                    "request, which evalkit names c1, c2 …; give the criteria other names, in rubric and replies"
+                )
+            is_whole = n == len(rubric.names)
             reader = readers[name, is_whole]
             parsed = reader.parse(reply, stored.get("finish_reason"), stored.get("refusal"))
             code, reason, explanation = parsed.code, str(parsed.error or "") or None, parsed.explanation or None

@@ -451,7 +451,11 @@ class TunerController:
             self._status(text=f"not frozen: {file} has another judge; press Freeze again to replace it (.bak keeps it)")
             return
         done = f"frozen as {path}: a judge for ek.load_profile, evalkit ci and pytest. Nothing was asked."
-        self._status(text=" ".join([done, *(f"Note: {one.message}." for one in cautions)]))
+        self._status(
+            text=" ".join(
+                [done, *(f"Note: {one.message}." for one in cautions if issubclass(one.category, EvalkitWarning))]
+            )
+        )
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
         looks = self.session.look.get("words", {}).get("looks", "")

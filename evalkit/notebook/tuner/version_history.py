@@ -144,9 +144,10 @@ class Memo:
 
     def once(self, name: str, about: object, compute: Callable[[], T]) -> T:
         """What `compute` returns; computed again only if what it is about has changed."""
-        if name not in self._computed or self._computed[name][0] != about:
-            self._computed[name] = about, compute()
-        value: T = self._computed[name][1]
+        known = self._computed.get(name)
+        if known is None or known[0] != about:
+            known = self._computed[name] = about, compute()
+        value: T = known[1]  # not what another thread has computed meanwhile about something else
         return value
 
 

@@ -112,8 +112,8 @@ def _by_size(
     """The table of `at_k`, of scores or of verdicts."""
     if not isinstance(scores, pd.DataFrame):
         raise InputError(
-            f"{name} takes a table of runs, got {schemas.kind_of(scores)}; pass one, as in "
-            f"evaluation.scores.merge(evaluation.items[['item_id', {of!r}]])"
+            f"{name} takes a table of runs, got {schemas.kind_of(scores)}; pass evaluation.scores with {of!r}, as "
+            f"by .merge(evaluation.items[['item_id', {of!r}]])"
         )
     check_whole_numbers("k", k)
     sizes = [k] if isinstance(k, (int, np.integer)) else list(k)

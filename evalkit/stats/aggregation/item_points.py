@@ -11,8 +11,7 @@ import pandas as pd
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.item_criteria import explode_criteria, refuse_other_scales
-from evalkit.rubrics.rubric import OWN_CRITERIA
+from evalkit.rubrics.item_criteria import OWN_FORM, explode_criteria, refuse_other_scales
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.plain_tables import key_text, take_rows
 from evalkit.stats.result_tables import verdict_codes
@@ -134,7 +133,7 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     frame = as_frame(items)
     if in_index := sorted({"of_item", "item_id"} & {*frame.index.names} - {*frame.columns}):
         frame = frame.reset_index(in_index)
-    if "of_item" not in frame.columns and OWN_CRITERIA in frame.columns:
+    if "of_item" not in frame.columns and OWN_FORM.column in frame.columns:
         frame = explode_criteria(items)
     if lost := [name for name in _EXPLODED if name not in frame.columns]:
         raise InputError(

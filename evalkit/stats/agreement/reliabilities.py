@@ -171,7 +171,8 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
         shares = percent_agreement(data.labels)
         row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels", data.clusters)
         if data.form == "votes" or votes is None:
-            notes.append(_OTHER_ALPHA[data.form])
+            # answers of people have no samples
+            notes += [_OTHER_ALPHA[data.form]] if data.form == "samples" or data.k > 0 else []
     row |= _spread(data, notes, data.n_samples)
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)

@@ -92,6 +92,8 @@ class Chances:
         The share of an item's annotators who pass it; NaN without a verdict.
     refused
         Whether the judge refused to answer.
+    is_choice
+        Whether verdicts follow the most probable of three or more labels, not P(pass).
     """
 
     head: dict[str, Any]
@@ -100,6 +102,7 @@ class Chances:
     prob: Floats
     people: Floats
     refused: Flags
+    is_choice: bool = False
 
     @property
     def labelled(self) -> Flags:
@@ -315,7 +318,7 @@ def chances_of(tables: Taken) -> Iterator[Chances]:
         item, cell = frame.loc[wrong, ["item_id", "pass_prob"]].iloc[0]
         raise InputError(f"'pass_prob' of item {str(item)!r} is {cell:g}; it must be from 0 to 1")
     for panel in tables.panels("passed"):
-        kind = panel.annotators.kind
+        kind, is_choice = panel.annotators.kind, panel.scale.level == "nominal" and len(panel.scale) > 2
         share = ratio((kind == 1).sum(axis=1).astype(np.float64), (kind >= 0).sum(axis=1).astype(np.float64))
         for judge, (_, was_asked) in panel.judges.items():
             votes = _rows_of(frame, panel, judge)
@@ -325,7 +328,7 @@ def chances_of(tables: Taken) -> Iterator[Chances]:
             prob = votes["pass_prob"].to_numpy(dtype=np.float64)
             yield Chances(
                 panel.head | {"judge": judge}, panel.items[was_asked], panel.unit[was_asked], prob, share[was_asked],
-                np.broadcast_to(refused, prob.shape),
+                np.broadcast_to(refused, prob.shape), is_choice,
             )  # fmt: skip
 
 

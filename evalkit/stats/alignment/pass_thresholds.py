@@ -167,9 +167,14 @@ def _chosen_cut(chances: Chances, folds: int) -> dict[str, Any]:
     fold = _folds(chances.unit[rows].astype(str).astype(object), folds)
     n_folds = int(fold.max(initial=-1)) + 1
     row: dict[str, Any] = {"n_items": len(chances.items), "n_labelled": len(prob), "n_folds": n_folds}
-    if len(prob) < FEWEST or n_folds < _FEWEST:
-        few = f"under {FEWEST} labelled items" if len(prob) < FEWEST else "fewer than two clusters"
-        return row | {"notes": NO_CHANCE if np.isnan(chances.prob).all() else few}
+    reasons = {
+        NO_CHANCE: np.isnan(chances.prob).all(),
+        "verdicts follow the most probable label, not P(pass)": chances.is_choice,
+        f"under {FEWEST} labelled items": len(prob) < FEWEST,
+        "fewer than two clusters": n_folds < _FEWEST,
+    }
+    if why := next((reason for reason, holds in reasons.items() if holds), None):
+        return row | {"notes": why}
     # items × cuts
     passed = np.column_stack([passes_at(prob, cut) for cut in _CUTS])
     right = agreement(passed, people[:, None])
@@ -220,12 +225,12 @@ def _shown_cut(chances: Chances, cut: float, look: int) -> dict[str, Any]:
     gain = float(steps.mean()) if len(steps) else math.nan
     ends, strict = change_interval(steps, unit), change_interval(steps, unit, 1 - alpha_of(look))
     row: dict[str, Any] = {"n_held_out": len(steps), "kept": strict.low > 0} | figure_row("gain", gain, ends)
-    why = None
-    if strict.low > 0 and any(few_others(side, unit) for side in (people > 0.5, now)):
-        why = "one verdict for nearly all items"
-    elif strict.low > 0 and agreement(now, people).mean() <= _of_one_verdict(people) + _SAME:
-        why = "one verdict for all items would agree as well"
-    row |= {} if why is None else {"kept": False, "notes": f"held-out labels, look {look}; {why}"}
+    is_constant = agreement(now, people).mean() <= _of_one_verdict(people) + _SAME if len(steps) else False
+    if strict.low > 0 and (is_constant or any(few_others(side, unit) for side in (people > 0.5, now))):
+        row |= {
+            "kept": False,
+            "notes": f"held-out labels, look {look}; one verdict for all items would agree about as well",
+        }
     return row | _needed(float(np.abs(now - then).mean()) if len(steps) else math.nan, gain)
 
 

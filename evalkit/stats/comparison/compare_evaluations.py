@@ -22,8 +22,16 @@ from evalkit.stats.alignment.label_values import annotators_of, labels_for, of_i
 from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import noise_floors as floors
 from evalkit.stats.comparison.comparison_table import APART, SAME, Circumstances, Comparison, Difference, decide
-from evalkit.stats.comparison.same_prompts import refuse_other_prompts
-from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
+from evalkit.stats.comparison.sides import (
+    ROW,
+    JudgmentsLike,
+    Part,
+    Side,
+    judgments_of,
+    pairs,
+    refuse_other_prompts,
+    side_of,
+)
 from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
 from evalkit.stats.result_tables import (
     JURY,
@@ -150,6 +158,11 @@ def compare(
         raise InputError(
             f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
             f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
+        )
+    if same_prompts and (finished := [side.name for side in sides if side.judgments.empty]):
+        raise InputError(
+            f"same_prompts=True needs judgments on both sides, and {listed(finished)} has finished scores or votes; "
+            "leave it out, or pass the judgments"
         )
     note = refuse_other_prompts(before, after, scale) if same_prompts else None
     choices = (clusters, *(side.clusters for side in sides))

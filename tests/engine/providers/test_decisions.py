@@ -519,14 +519,13 @@ def test_a_content_counts_as_cut_only_by_what_the_server_counted(
     assert ("remark" in table) == is_cut
 
 
-def test_an_answer_that_was_billed_and_has_no_answers_is_kept_and_asked_once(tmp_path: Path, at: At):
+def test_an_answer_that_was_billed_and_has_no_answers_is_not_asked_again(tmp_path: Path, at: At):
     with decider() as (server, _):
-        server.faults = lambda _: {"body": {"model": "m", "usage": {"input_tokens": 1000}}}
-        for _ in range(2):
-            table = judged(tmp_path, at(server), items_with("x")[:1], scale_of(scale=FOUR), retries=5)
-            assert table["error"].tolist() == ["unreadable"]
-            assert "input_tokens" in table["explanation"][0]
-        assert len(server.seen) == 1
+        server.faults = lambda _: {"body": {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3}}}
+        items = items_with(*(f"x{n}" for n in range(9)))
+        with pytest.raises(ek.errors.JudgeError, match=r"contains no (list|object) of answers"):
+            judged(tmp_path, at(server), items, scale_of(scale=FOUR), retries=5, concurrency=1)
+        assert len(server.seen) == 3  # three prompts alike: the judge is down
 
 
 def test_a_page_of_a_gateway_and_the_other_wire_are_named(tmp_path: Path, at: At):
@@ -658,7 +657,11 @@ def test_a_recorded_answer_reads_as_a_live_one():
 @pytest.mark.parametrize("names", [("helpful", "c1"), ("c2", "c1"), ("c1", "c2")])
 def test_recorded_answers_to_criteria_that_are_named_as_questions_are_refused(names: tuple[str, ...]):
     rubric = ek.Rubric(id="two", inputs=["reply"], criteria=[{"name": name, "scale": FOUR} for name in names])
-    rows = [{"item_id": "x", "criterion": name, "reply": "{}"} for name in names]
+    alone = {"type": "score", "probabilities": [{"value": n, "probability": float(n == 1)} for n in range(4)]}
+    rows = [{"item_id": "x", "criterion": name, "reply": json.dumps(alone)} for name in names]
+    read = ek.import_judgments(rows, rubric, judge="decisions:m", text="reply", read="decision")
+    assert read["score"].tolist() == [2, 2]
+    rows = [row | {"reply": json.dumps({"answers": [alone | {"name": "c1"}]})} for row in rows]
     with pytest.raises(ek.errors.ConfigError, match=r"named '?c[12].* other names"):
         ek.import_judgments(rows, rubric, judge="decisions:m", text="reply", read="decision")
 

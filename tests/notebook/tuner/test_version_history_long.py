@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import time
-from itertools import count
+from collections import Counter
 
 import pandas as pd
 import pytest
@@ -17,7 +17,7 @@ import evalkit as ek
 from evalkit.core.reply_keys import digest
 from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.tuning_session import Session
-from evalkit.notebook.tuner.version_history import changed_words, rebase
+from evalkit.notebook.tuner.version_history import Memo, changed_words, rebase
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
 ITEMS = pd.DataFrame({"item_id": [f"i{at:02d}" for at in range(12)], "answer": [f"answer {at}" for at in range(12)]})
@@ -28,14 +28,16 @@ class Counting:
     """A judge that counts its calls; it passes each prompt twice of three times."""
 
     def __init__(self):
-        self.calls, self._next, self._lock = 0, count(), threading.Lock()
+        self.calls, self._asked, self._lock = 0, Counter[str](), threading.Lock()
         self.seconds = 0.0
 
     def __call__(self, prompt):
         time.sleep(self.seconds)
         with self._lock:
             self.calls += 1
-            return "2" if next(self._next) % 3 else "0"
+            self._asked[str(prompt)] += 1
+            begin = int(re.findall(r"answer (\d+)", str(prompt))[-1])  # whatever call comes first
+            return "2" if (begin + self._asked[str(prompt)]) % 3 else "0"
 
 
 @pytest.fixture
@@ -427,3 +429,15 @@ def test_a_session_file_that_was_edited_opens_and_keeps_what_cannot_be_read(tmp_
         session.history.save()
         n_kept = len(json.loads(path.read_text())["versions"])
         assert n_kept == 2, (at, name)
+
+
+def test_what_was_computed_is_returned_to_the_thread_that_computed_it():
+    memo = Memo()
+
+    def slow():
+        assert memo.once("change", "new", lambda: "new value") == "new value"  # another thread, meanwhile
+        return "old value"
+
+    assert memo.once("change", "old", slow) == "old value"
+    assert memo.once("change", "new", lambda: "new again") == "new again"
+    assert memo.once("change", "new", lambda: "never") == "new again"

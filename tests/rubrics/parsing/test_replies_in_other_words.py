@@ -12,7 +12,12 @@ from evalkit.rubrics.scales import Scale
 
 def scale_of(name: str) -> Scale:
     """The scale of this name in `SCALES`; else a nominal one, whose codes the name lists."""
-    return SCALES.get(name) or Scale.of(dict.fromkeys(name.split("/"), ""), level="nominal")
+    if name in SCALES:
+        return SCALES[name]
+    codes = name.split("/")
+    assert len(codes) > 1
+    assert not any(code.isdecimal() for code in codes), name  # a name that was mistyped
+    return Scale.of(dict.fromkeys(codes, ""), level="nominal")
 
 
 SCALES = {
