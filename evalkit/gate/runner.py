@@ -267,10 +267,15 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
 
 def _numbers_of_samples(resolved: Resolved, recorded: Judgment) -> set[int]:
     """How many samples a judgment may have; if neither judge nor number is named, also one of each decision model."""
-    providers = [PROVIDERS.get(str(judge.get("provider"))) for judge in _recorded_judges(recorded)]
+    judges = _recorded_judges(recorded)
     is_open = not resolved.has_judge and resolved.sources.get("samples") == "default"
-    decide = bool(providers) and all(provider is not None and provider.decides for provider in providers)
-    return {sum(resolved.spec.counts)} | ({len(providers)} if is_open and decide else set())
+    return {sum(resolved.spec.counts)} | ({len(judges)} if is_open and _decide(judges) else set())
+
+
+def _decide(judges: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all recorded judges are decision models."""
+    providers = [PROVIDERS.get(str(judge.get("provider"))) for judge in judges]
+    return bool(providers) and all(provider is not None and provider.decides for provider in providers)
 
 
 def _recorded_judges(judgment: Judgment) -> list[dict[str, Any]]:
@@ -303,7 +308,7 @@ def _reject_other_keys(group: list[_Task], options: GateOptions) -> None:
             continue
         if not resolved.has_judge:
             judges, spec = _recorded_judges(judgment), resolved.spec
-            weights = [1.0] * max(1, len(judges))  # what is named here has no other
+            weights = [judge.weight for judge in spec.judges] * (len(judges) if _decide(judges) else 1)
             hash_of_rules = rules_hash(spec.rubric, spec.rules, weights, readings_of(judges))
             parts = {name: parts[name] for name in ("input_hash", "rubric_hash")} | {"rules_hash": hash_of_rules}
             is_same = parts.items() <= (judgment.parts or {}).items()

@@ -212,7 +212,7 @@ RAISED = (
     Raise("evaluation", 1, "a sum of all criteria in an earlier log is not counted once for each"),
     Raise("errors", 5, "one function puts the place before an error's message, at fifteen places"),
     Raise("evaluation", 3, "what probabilities say in LightEval's rows; a report's call of a mixed jury that runs"),
-    Raise("gate", 15, "recorded verdicts of decision judges are replayed without naming the judge"),
+    Raise("gate", 17, "recorded verdicts of decision judges are replayed without naming the judge"),
     Raise("notebook", 12, "freezing's warning on screen; versions of a session are loaded once"),
     Raise("readers", 3, "a log of Inspect without samples"),
     Raise("rubrics", 1, "fields= and ignore= beside a mapping of texts"),

@@ -671,7 +671,8 @@ def test_a_run_of_a_cell_that_fails_or_is_interrupted_does_not_stay_on_screen(tm
         assert tuner.wait_idle(300)
         status = tuner.state["status"]
         assert (status["running"], status.get("decision"), tuner.session.runs.busy) == (False, None, False)
-        assert tuner.plan().n_requests == int(status["button"].split()[0])  # what was received is not asked again
+        n_left = (status["button"].split() or ["0"])[0]  # a slow signal comes when all was received
+        assert tuner.plan().n_requests == int(n_left)  # what was received is not asked again
 
 
 def test_labels_are_those_of_the_person_whom_the_cell_names(tmp_path):
