@@ -78,3 +78,21 @@ def test_what_was_recorded_once_is_replayed_without_naming_the_judge(
     assert len(model.asked) == 1
     again = run_gate(config, "traces.jsonl", GateOptions(cache="empty", samples=3))
     assert again.exit_code == 2  # three were asked for
+
+
+def test_a_recorded_jury_of_decision_models_is_replayed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    row = {"schema_version": 1, "type": "verdict.trace", "context": CONTEXT, "request_id": "t", "prompt": "How long?"}
+    write_lines(Path("traces.jsonl"), [row | {"response": "30 days. MASS .1 .2 .7"}])
+    config = GateConfig(tests=[{"id": "t", "expected": [{"type": "faithfulness"}]}])
+    with decider() as (server, _):
+        jury = [at(server), at(server, provider="systemone")]
+        ev = ek.evaluate([{"question": "?", "answer": "x", "context": CONTEXT}], "faithfulness", jury, cache="0")
+        with pytest.warns(ek.errors.EvalkitWarning, match="answered as 'luna-2026'"):
+            ek.freeze(ev, "jury.yaml")
+        result = run_gate(config, "traces.jsonl", GateOptions(judge="profile", profile="jury.yaml", cache="cache"))
+        ek.gate.enrich("traces.jsonl", "traces.jsonl", result.judgments)
+    replayed = run_gate(config, "traces.jsonl", GateOptions(cache="empty"))
+    judgment = replayed.tests[0].metrics[0].measured[0].judgment
+    assert judgment is not None
+    assert (judgment.source, judgment.passed, len(judgment.samples)) == ("trace", True, 2)
