@@ -70,7 +70,7 @@ function render({ model, el }) {
     send({ do: "criterion", name });
     editor.show(name);
   }
-  // what these did is said below the strip
+  // their result is written below the strip
   const saying = ["save", "freeze", "export"].map((name) => [name, () => { runs.expectWords(); send({ do: name }); }]);
   const ACTIONS = {
     ...Object.fromEntries(saying),

@@ -159,10 +159,9 @@ def compare(
             f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
             f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
         )
-    if same_prompts and (finished := [side.name for side in sides if side.judgments.empty]):
+    if same_prompts and any(side.judgments.empty for side in sides):
         raise InputError(
-            f"same_prompts=True needs judgments on both sides, and {listed(finished)} has finished scores or votes; "
-            "leave it out, or pass the judgments"
+            "same_prompts=True needs judgments on both sides, not votes or scores; pass them, or leave it out"
         )
     note = refuse_other_prompts(before, after, scale) if same_prompts else None
     choices = (clusters, *(side.clusters for side in sides))

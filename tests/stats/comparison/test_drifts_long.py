@@ -111,3 +111,11 @@ def test_imported_tables_say_that_settings_are_not_known():
         ek.import_judgments(scores.assign(s=code), RUBRIC, item="id", judge="openai:m", score="s") for code in (0, 1)
     ]
     assert "settings of the judges not known" in changes(*tables)["notes"].iloc[0]
+
+
+def test_scores_and_votes_are_told_to_be_no_judgments():
+    items, _ = ek.load_example("support")
+    ev = ek.evaluate(items.head(4), "faithfulness", "fake:noisy", samples=2)
+    for table in (ev.scores, ev.votes):
+        with pytest.raises(InputError, match="same_prompts=True needs judgments on both sides, not votes or scores"):
+            ek.compare(table, table, same_prompts=True)
