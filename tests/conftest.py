@@ -45,7 +45,7 @@ _numbers = count()
 _LAB = "doors/browser/lab/"
 # xdist hands out whole files in this order; the larger ones of all others come next.
 _LONG_FILES = (
-    "faults/test_ray_actors", "doors/test_lighteval", "lighteval/test_inspect_tasks_long",
+    "faults/test_ray_actors", "doors/test_lighteval",
     "notebook/tuner/test_tuning_session_long", "doors/browser/test_site",
     "doors/test_packs_end_to_end", "doors/browser/test_exports", "faults/test_runs", "runs/run/test_runner_long",
     "notebook/tuner/test_tuner_controller_long",

@@ -11,8 +11,8 @@ Everything after `lighteval` goes to LightEval's own command line; `evalkit ligh
 evalkit adds its tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), and checks judges, keys
 and data before a model is loaded.
 
-  --reuse-answers            take the model's stored answers of earlier runs. LightEval's and Inspect's caches look at
-                             the model's name and settings, not at weights, code, commit, or what a server runs.
+  --reuse-answers            take the model's stored answers of earlier runs. LightEval's cache looks at the model's
+                             name and settings, not at weights, code, commit, or what a server runs.
 
 who judges, by variables:
   EVALUATOR_SCORING_MODE     deterministic (default) | judge | jury

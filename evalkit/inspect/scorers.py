@@ -160,7 +160,7 @@ def judge_scorer(
         else:
             # a thread: judging takes long, and Inspect's event loop may be trio's
             row, problem = await to_thread.run_sync(partial(_judged, shown, spec, item, settings, budget))
-        made = score_of({key.removeprefix(f"{shown}_"): value for key, value in row.items()}, answer)
+        made = _score_of({key.removeprefix(f"{shown}_"): value for key, value in row.items()}, answer)
         made.explanation = made.explanation or problem or None
         about = {"rubric": f"{spec.rubric.id}@{spec.rubric.version}", "rubric_hash": spec.rubric.content_hash}
         made.metadata = about | (made.metadata or {})
@@ -200,29 +200,16 @@ def _judged(
     return sample_rows(name, evaluation, report_disagreement=several)[item["item_id"]], ""
 
 
-def score_of(row: Mapping[str, Any], answer: str, prefix: str = "") -> Score:
+def _score_of(row: Mapping[str, Any], answer: str) -> Score:
     """A row of `sample_rows` as Inspect's score: numbers are its value, the rest its metadata."""
     known = {key: math.nan if value is None else value for key, value in row.items()}
     numbers = {key: float(value) for key, value in known.items() if isinstance(value, (bool, int, float))}
     texts = {key: value for key, value in row.items() if key not in numbers}
-    judgments = f"{prefix}judgments"
-    if judgments in texts:
-        texts[judgments] = orjson.loads(texts[judgments])
-    error = str(texts.get(f"{prefix}error") or "")
+    texts["judgments"] = orjson.loads(texts["judgments"])
+    error = str(texts["error"])
     reason = _REASONS.get(error.partition(" ")[0], "grader_failed") if error else None
-    explanation = texts.pop(f"{prefix}explanation", None) or None
+    explanation = texts.pop("explanation") or None
     return Score(value=numbers, answer=answer, explanation=explanation, reason=reason, metadata=texts)
-
-
-def row_of(score: Score, prefix: str) -> dict[str, Any]:
-    """The row that `score_of` got."""
-    row: dict[str, Any] = dict(score.as_dict()) | dict(score.metadata or {})
-    judgments, passed = f"{prefix}judgments", f"{prefix}passed"
-    if judgments in row:
-        row |= {judgments: orjson.dumps(row[judgments]).decode(), f"{prefix}explanation": score.explanation or ""}
-    if passed in row:
-        row[passed] = None if math.isnan(row[passed]) else bool(row[passed])
-    return row
 
 
 def _checked_item(

@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import MutableMapping, Sequence
 
-from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
+from evalkit.errors import ConfigError, EvalkitError, MissingExtraError, advise_extra
 from evalkit.runs.contract.receipts import check_receipts, receipt_place
 from evalkit.runs.contract.scoring_config import (
     CONFIG_IGNORED,
@@ -23,10 +23,15 @@ from evalkit.runs.processes.lighteval_command import TASKS_MODULE
 
 _log = logging.getLogger("evalkit")
 _NOT_LOOKED_AT = (
-    "--reuse-answers: LightEval's and Inspect's caches know a model by its name and settings; they do not look at "
-    "its weights, code or commit, nor at what a server runs (LiteLLM's: nor at the server's address)"
+    "--reuse-answers: LightEval's cache knows a model by its name and settings; it does not look at its weights, code "
+    "or commit, nor at what a server runs (LiteLLM's: nor at the server's address)"
 )
-_TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "eval", "sglang", "tasks", "vllm")
+_NO_METRICS = (
+    "LightEval's command `eval` runs tasks in Inspect, without their metrics, so no judge of evalkit would score them; "
+    "use another command, such as `evalkit lighteval endpoint litellm`, or `inspect eval` with "
+    "`evalkit.inspect.judge_scorer` as the task's scorer"
+)
+_TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "sglang", "tasks", "vllm")
 
 
 def launch(args: Sequence[str]) -> int:
@@ -47,8 +52,11 @@ def launch(args: Sequence[str]) -> int:
     Raises
     ------
     ConfigError, MissingExtraError
-        Before LightEval is loaded: for invalid variables, or if LightEval is not installed.
+        Before LightEval is loaded: for invalid variables, for the command `eval`, which computes no metric of a task,
+        or if LightEval is not installed.
     """
+    if args[:1] == ["eval"]:
+        raise ConfigError(_NO_METRICS)
     if importlib.util.find_spec("lighteval") is None:
         raise MissingExtraError(
             f"LightEval is not installed; install torch first, on its own, then {advise_extra('lighteval')}"
@@ -63,25 +71,19 @@ def launch(args: Sequence[str]) -> int:
     _hear_logs()
     if reuses:
         _log.warning("%s", _NOT_LOOKED_AT)
-    given, command = with_custom_tasks([word for word in args if word != REUSE_ANSWERS]), None
-    if given[:1] == ["eval"]:
-        from evalkit.lighteval.inspect_tasks import EvalCommand
-
-        command = EvalCommand(given, reuse_answers=reuses)
-        command.prepare()
     try:
-        app(given, prog_name="evalkit lighteval")
+        app(with_custom_tasks([word for word in args if word != REUSE_ANSWERS]), prog_name="evalkit lighteval")
     except SystemExit as end:
         if isinstance(end.code, int) and end.code > 128:  # a signal ended it: calls in flight were waited for
             return end.code
-        return 0 if end.code in (0, None) and not (command and command.failed) else 2
+        return 0 if end.code in (0, None) else 2
     except EvalkitError:
         raise
     except Exception:  # noqa: BLE001  # whatever stops LightEval; it is shown in full
         traceback.print_exc()
         sys.stderr.write("evalkit: error: the LightEval run failed, see the lines above\n")
         return 2
-    return 2 if command and command.failed else 0
+    return 0
 
 
 def _hear_logs() -> None:

@@ -45,11 +45,13 @@ def _waits(metric: Any) -> bool:
     return hasattr(metric.sample_level_fn, "declared") and Scoring.from_environ().mode == "deterministic"
 
 
-def raise_all(faults: Sequence[str], whole: str = "") -> None:
+def raise_all(faults: Sequence[str]) -> None:
     """Raise one fault as it is, and several as a list."""
     if faults:
         lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(faults, start=1))
-        raise ConfigError(faults[0] if len(faults) == 1 else f"this run has {len(faults)} problems{whole}:{lines}")
+        raise ConfigError(
+            faults[0] if len(faults) == 1 else f"this run has {len(faults)} problems and cannot be scored:{lines}"
+        )
 
 
 def cannot_run(metric: Any) -> str:

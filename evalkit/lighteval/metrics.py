@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import orjson
@@ -253,13 +253,9 @@ class RubricScore(SampleLevelComputation):
         Name of the metric.
     is_judged
         True: a judge scores it.
-    one_by_one
-        Whether each sample comes by itself, as Inspect hands them over: then evaluations are not logged, and
-        `leave_receipt` writes the receipt.
     """
 
     is_judged = True
-    one_by_one = False
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         self.declared, self.name = declared, name
@@ -283,13 +279,6 @@ class RubricScore(SampleLevelComputation):
         if not self._checked and not TaskBindings.from_environ():
             made.check()
         made._checked = True
-        return made
-
-    def alone(self) -> Self:
-        """The same computation for samples that come one by one."""
-        made = copy.copy(self)
-        made._options = {**self._options, "logged": False}
-        made.one_by_one = True
         return made
 
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> MetricSettings | None:
@@ -327,33 +316,15 @@ class RubricScore(SampleLevelComputation):
         task = docs[0].task_name
         settings = self._resolved(task, scoring)
         rows, tables, n_pairs = self._judge(settings, docs, responses, filled)
-        if not self.one_by_one:
-            n_wanted = n_pairs * sum(settings.spec.counts)
-            self._leave_receipt(settings, task, rows, tables, n_wanted)
+        n_scored = sum(lighteval_rows.is_scored(self.name, row) for row in rows)
+        counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": sum(map(self._is_empty, rows))}
+        n_wanted = n_pairs * sum(settings.spec.counts)
+        leave_receipt(receipt_of(settings, task, self.name, tables, n_wanted, arguments=self._arguments, **counts))
         return rows
 
     def _resolved(self, task: str | None, scoring: Scoring) -> MetricSettings:
         with naming(task, self.name):
             return resolve(self.declared, task, scoring)
-
-    def _leave_receipt(
-        self, settings: MetricSettings, task: str, rows: Sequence[Mapping[str, Any]], tables: Sequence[pd.DataFrame],
-        n_wanted: int,
-    ) -> None:  # fmt: skip
-        n_scored = sum(lighteval_rows.is_scored(self.name, row) for row in rows)
-        counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": sum(map(self._is_empty, rows))}
-        leave_receipt(receipt_of(settings, task, self.name, tables, n_wanted, arguments=self._arguments, **counts))
-
-    def leave_receipt(self, task: str, rows: Sequence[Mapping[str, Any]], items: Sequence[Mapping[str, Any]]) -> None:
-        """Write the receipt of a task whose answers (`rows`) were judged one by one; `items` has a row per item."""
-        scoring = Scoring.from_environ()
-        if scoring.mode != "deterministic" and rows:
-            settings = self._resolved(task, scoring)
-            table = lighteval_rows.judgments_of(self.name, rows)
-            lost = [row for row in rows if row[f"{self.name}_judgments"] == "[]" and not self._is_empty(row)]
-            n_lost = sum(row.get(f"{self.name}_n_criteria", len(settings.spec.rubric.criteria)) for row in lost)
-            n_wanted = len(table) + round(n_lost) * sum(settings.spec.counts)
-            self._leave_receipt(settings, task, items, [table], n_wanted)
 
     def _is_empty(self, row: Mapping[str, Any]) -> bool:
         return bool(row[f"{self.name}_error"] == lighteval_rows.EMPTY_ANSWER)
@@ -397,8 +368,7 @@ def judge_rows(
     as well. `shown` is the name in the log.
     """
     try:
-        asked = {"progress": False} | {name: value for name, value in options.items() if name != "logged"}
-        evaluation = evaluate_spec(spec, items, Options(**asked), logged=options.get("logged", True))
+        evaluation = evaluate_spec(spec, items, Options(**{"progress": False, **options}))
     except JudgeError as problem:
         _log.error("%s: %s", shown, problem)
         lost = lighteval_rows.unjudged_row(name, spec.rubric, "judge_down", report_disagreement=report_disagreement)

@@ -208,7 +208,7 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         for metric in task.metrics:
             _check(metric, task.full_name, docs, faults)
     said = [f"{listed_places(places)}: {fault}" if places else fault for fault, places in faults.items()]
-    raise_all(said, " and cannot be scored")
+    raise_all(said)
     for line in said_before(pipeline.tasks_dict.values()):
         _log.warning("%s", line)
 

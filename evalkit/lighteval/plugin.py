@@ -13,7 +13,6 @@ from importlib import import_module, metadata
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, listed
-from evalkit.lighteval.inspect_tasks import with_inspect_fields
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
 from evalkit.runs.contract.scoring_config import TaskBindings, asked_mode
 
@@ -79,7 +78,7 @@ def _table(where: str, load: Any, bindings: TaskBindings) -> list[Any]:
         there = listed(name for name in vars(module) if not name.startswith("_"))
         raise ConfigError(f"{where} needs a variable TASKS_TABLE, a list of LightevalTaskConfig; it has only {there}")
     _check_modes(where, getattr(module, "EVALKIT_PLUGIN", {}), bindings)
-    return [with_inspect_fields(task) for task in table]
+    return list(table)
 
 
 def _check_modes(where: str, declared: Any, bindings: TaskBindings) -> None:

@@ -1,4 +1,4 @@
-"""Inspect: real `inspect eval`, `inspect score` and `lighteval eval` on loopback; logs, faults, kills, receipts."""
+"""Inspect: real `inspect eval` and `inspect score` on loopback; logs, faults, kills."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from warm_process import WarmProcess
 
 import evalkit as ek
 from evalkit.errors import ConfigError, JudgeError, RubricError
-from evalkit.runs.contract.receipts import read_receipts
 
 pytest.importorskip("inspect_ai")
 
@@ -34,11 +33,10 @@ from inspect_ai import eval as run_eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import read_eval_log
 from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput, ModelUsage, get_model
-from inspect_ai.scorer import Score, Target
+from inspect_ai.scorer import Target
 from inspect_ai.solver import TaskState
 
 from evalkit.inspect import judge_scorer
-from evalkit.inspect.scorers import row_of, score_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Inspect's own streams
 
@@ -217,14 +215,6 @@ def test_what_is_wrong_is_said_before_anything_is_asked(monkeypatch: pytest.Monk
         judge_scorer("correctness", "openai:gpt-4o-mini")
 
 
-def test_rows_come_back() -> None:
-    row = {"x": 0.5, "x_passed": None, "x_coverage": 1.0, "x_explanation": "why", "x_error": "", "x_judgments": "[]"}
-    score = Score.model_validate_json(score_of(row, "a", "x_").model_dump_json())
-    assert row_of(score, "x_") == row
-    nan = row_of(score_of(row | {"x": math.nan, "x_passed": True, "x_error": "unreadable 3"}, "a", "x_"), "x_")
-    assert (math.isnan(nan["x"]), nan["x_passed"]) == (True, True)
-
-
 # -- real processes
 
 
@@ -350,103 +340,6 @@ def test_a_killed_eval_pays_nothing_twice(tmp_path: Path, warm_lighteval: WarmPr
     assert found["raw"][0] == pytest.approx(sum(n % 3 for n in range(1, N + 1)) / N)
     # what was in flight when it was killed was not received; all else was stored
     assert both.graded.total() - N <= max(in_flight, 2)
-
-
-TASKS = """
-from lighteval.tasks.lighteval_task import LightevalTaskConfig
-from lighteval.tasks.requests import Doc
-from evalkit.lighteval import judge_metric
-from evalkit.lighteval.inspect_tasks import with_inspect_fields
-
-def read(row, task_name):
-    return Doc(task_name=task_name, query=row["q"], instruction="Be brief. ", choices=["x"], gold_index=[0],
-               specific={{"note": row["q"]}})
-
-TASKS_TABLE = [with_inspect_fields(LightevalTaskConfig(
-    name="mine", prompt_function=read, hf_repo={folder!r}, hf_subset="default", hf_avail_splits=["test"],
-    evaluation_splits=["test"], metrics=[judge_metric("correctness")], generation_size=64))]
-"""
-
-
-def scoring(url: str, *models: str) -> dict[str, str]:
-    judges = [{"judge_model_name": model, "judge_backend": "openai", "base_url": url} for model in models]
-    return {
-        "EVALUATOR_SCORING_MODE": "jury" if len(models) > 1 else "judge",
-        "EVALUATOR_SCORING_CONFIG": json.dumps(
-            {"judges": judges, "samples": 1, "report_disagreement": len(models) > 1}
-        ),
-    }
-
-
-def lighteval_eval(place: Path, url: str, tasks: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    base = ["openai/gpt-4o-mini", tasks, "--model-base-url", url, "--display", "none"]
-    return command("evalkit", "lighteval", "eval", *base, *words, place=place, **options)
-
-
-def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
-    pytest.importorskip("lighteval")
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    rows = [json.dumps({"q": f"ITEM-{n}?"}) for n in range(1, 11)]
-    (folder / "test.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    (tmp_path / "tasks.py").write_text(TASKS.format(folder=str(folder)), encoding="utf-8")
-    both = Both(unreadable=5)
-    with judge_server(faults=both) as server:
-        environ = scoring(server.url, "judge")
-        words = ("mine", "--custom-tasks", "tasks.py", "--log-dir")
-        done = lighteval_eval(tmp_path, server.url, *words, "logs", **environ)
-        again = lighteval_eval(tmp_path, server.url, *words, "logs2", "--reuse-answers", warm=warm_lighteval, **environ)
-        calls = both.asked.total(), both.graded.total()
-        items = [
-            {"question": f"Be brief.\n\nITEM-{n}?", "answer": f"Answer to ITEM-{n}.", "reference": "x"}
-            for n in range(1, 11)
-        ]
-        judge = ek.Judge("openai", "judge", base_url=server.url, name="openai:judge")
-        evaluation = ek.evaluate(items, "correctness", judge, samples=1)
-        assert both.graded.total() == calls[1], "evaluate finds the replies"
-        nobody = "http://127.0.0.1:1/v1"
-        options = {"check": False, "warm": warm_lighteval, **environ}
-        failed = lighteval_eval(tmp_path, nobody, "nine", "--log-dir", "logs3", **options)
-    assert calls == (10, 10)
-    line = next(line for line in done.stdout.splitlines() if " correctness " in line)
-    norm = evaluation.rubric_scores["score_norm"]
-    assert line.split()[-4:] == [f"{norm.mean():.2f}", f"{norm.std() / math.sqrt(8):.2f}", "8", "0.80"]
-    assert line in again.stdout
-    receipt = read_receipts(tmp_path / "receipts.json")[-1]
-    assert (receipt.metric, receipt.n_items, receipt.n_scored, receipt.n_judgments) == ("correctness", 10, 8, 10)
-    assert receipt.judges[0].reasons == {"unreadable": 2}
-    assert failed.returncode == 2
-    assert "nine" in failed.stderr
-
-
-def test_lighteval_eval_runs_pollux_with_a_jury(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
-    pytest.importorskip("lighteval")
-
-    def reply(body: dict[str, Any]) -> dict[str, Any]:
-        text = json.dumps(body["messages"], ensure_ascii=False)
-        return {"content": "1"} if body["model"] != "gpt-4o-mini" else {"content": f"Ответ {len(text)}."}
-
-    with judge_server(faults=reply) as server:
-        done = lighteval_eval(
-            tmp_path, server.url, "pollux:easy", "--max-samples", "2", "--log-dir", "logs",
-            warm=warm_lighteval, **scoring(server.url, "one", "two"),
-        )  # fmt: skip
-        judged = Counter(seen.body["model"] for seen in server.seen)
-    log = last_log(tmp_path)
-    assert log.status == "success"
-    scores = [sample.scores["pollux"] for sample in log.samples]
-    assert len(scores) == 2
-    n_criteria = sum(int(score.value["pollux_n_criteria"]) for score in scores)
-    assert judged["gpt-4o-mini"] == 2
-    assert (
-        judged["one"]
-        == judged["two"]
-        == len({one["key"] for score in scores for one in score.metadata["pollux_judgments"]}) / 2
-    )
-    assert re.search(r"pollux:easy\s+pollux\s+\S+\s+\S+\s+2\s+1\.00", done.stdout)
-    (receipt,) = read_receipts(tmp_path / "receipts.json")
-    assert receipt.scoring_mode == "jury"
-    assert receipt.n_judgments == 2 * n_criteria
 
 
 def test_a_light_import_and_a_clear_error_without_inspect(tmp_path: Path) -> None:

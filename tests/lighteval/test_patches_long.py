@@ -14,12 +14,11 @@ from evalkit.errors import ConfigError
 pytest.importorskip("lighteval")
 
 from evalkit.lighteval.items import repaired
-from evalkit.lighteval.lighteval_main import settle_environment, with_custom_tasks
+from evalkit.lighteval.lighteval_main import launch, settle_environment, with_custom_tasks
 from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
 
 
 def test_what_is_wrapped_is_there_with_its_arguments():
-    from inspect_ai.model import _model as inspect_model
     from lighteval.pipeline import Pipeline
     from lighteval.tasks.registry import Registry
     from lighteval.utils.cache_management import SampleCache
@@ -42,8 +41,6 @@ def test_what_is_wrapped_is_there_with_its_arguments():
     assert words(SampleCache.get_cache_path) == ["self", "task_id"]
     assert "self.get_cache_path(task_id)" in inspect.getsource(SampleCache.get_samples_from_cache)
     assert words(Cache._get_cache_logic) == ["self", "cached_result", "max_age"]
-    assert words(inspect_model.cache_fetch) == ["entry"]
-    assert words(inspect_model.cache_store) == ["entry", "output"]
     assert words(Pipeline._post_process_outputs) == ["self", "sampling_method_responses"]
     order = inspect.getsource(Pipeline.evaluate)
     assert order.index("_post_process_outputs") < order.index("_compute_metrics"), "texts are repaired first"
@@ -172,6 +169,11 @@ def test_evalkits_tasks_are_added_only_where_none_are_named():
     assert with_custom_tasks(["custom", "--custom-tasks", "mine.py"]) == ["custom", "--custom-tasks", "mine.py"]
     assert with_custom_tasks(["custom", "--custom-tasks=mine.py"]) == ["custom", "--custom-tasks=mine.py"]
     assert with_custom_tasks(["--version"]) == ["--version"]
+
+
+def test_the_command_that_computes_no_metric_is_refused_before_lighteval_is_loaded():
+    with pytest.raises(ConfigError, match=r"without their metrics.*endpoint litellm.*judge_scorer"):
+        launch(["eval", "openai/gpt-4o", "safety_guardrail"])
 
 
 def test_what_a_model_takes_may_be_long(tmp_path):
