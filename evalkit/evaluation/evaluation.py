@@ -36,7 +36,7 @@ from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import with_facts, without_facts
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
-from evalkit.tables.grouping import cluster_names, collected_notes
+from evalkit.tables.grouping import cluster_names, collected_notes, is_among
 from evalkit.tables.items import ItemsLike, as_items, with_typed_ids
 from evalkit.tables.schemas import SCORE_KEY, check
 
@@ -381,7 +381,7 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric, inputs: Ma
             )
         ids = items[sorted({"item_id", "system_id"} & {*items.columns})]
         people = of_items(said, ids.merge(pd.Series(rubric.names, name="criterion"), how="cross"))
-    mine = people["item_id"].isin(items["item_id"]) & people["criterion"].isin(rubric.names)
+    mine = is_among(people["item_id"], items["item_id"]) & people["criterion"].isin(rubric.names)
     made = with_codes(people[mine], rubric)
     made.attrs[LOST_IDS] = [*notes]  # for the notes of figures
     return made

@@ -221,6 +221,11 @@ def by_value(ids: Any) -> Any:
     return ids.str.replace(_WHOLE, r"\1", regex=True)
 
 
+def is_among(ids: pd.Series | pd.Index, items: pd.Series | pd.Index) -> Flags:
+    """Which of the ids are among those of the items; pandas' own `isin` makes a scalar of each, which is slow."""
+    return np.asarray(pd.Index(items, dtype=object).unique().get_indexer(pd.Index(ids, dtype=object)) >= 0)
+
+
 def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: bool = True) -> pd.Index:
     """Ids as texts, spelled as those of the items that they equal by value: 1 and 1.0 are "1", "01" and "1 " are not.
 
@@ -232,14 +237,14 @@ def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: 
     texts = pd.Index([id_text(value) for value in given], dtype="str")
     if texts.equals(items):  # as of a whole table, which is read many times
         return texts
-    known = texts.isin(items)
+    known = is_among(texts, items)
     if not known.all():
         plain = pd.Series(items, index=by_value(items))
         plain = plain[~plain.index.duplicated(keep=False)]
         found = pd.Series(by_value(texts)).map(plain)
         texts = texts.where(known | found.isna().to_numpy(), pd.Index(found, dtype="str"))
-        known = texts.isin(items)
-    covered = items.isin(texts)
+        known = is_among(texts, items)
+    covered = is_among(items, texts)
     if len(texts) and len(items) and not known.all():
         lost = f"{int((~known).sum())} of {len(texts)} {what} are of no {where}, such as {texts[~known][0]!r}"
         if known.mean() < 0.5 and covered.mean() < 0.5:

@@ -26,6 +26,7 @@ from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import BY_LABELS, chance_sentences
 from evalkit.stats.result_tables import notes_of, with_facts
+from evalkit.tables.grouping import is_among
 
 _VERDICTS = {True: "pass", False: "fail", None: None}
 _SAID = {"pass": True, "fail": False}
@@ -177,7 +178,7 @@ def jury_alignment(
         verdicts = {label: str(verdict).lower() for label, verdict in passed.items() if verdict is not None}
         dev = dev.assign(label=[verdicts.get(label, label) for label in dev["label"]])  # a mean has no verdict
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
-    dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
+    dev = dev.loc[is_among(dev["item_id"], scores["item_id"])]
     if scores.empty or dev.empty:
         return None
     return with_facts(align)(scores, dev, clusters=evaluation.clusters).iloc[0]
@@ -198,7 +199,7 @@ def pass_prob_lines(evaluation: Evaluation | None, labels: pd.DataFrame, criteri
         return []
     votes = evaluation.votes[(evaluation.votes["criterion"] == criterion).to_numpy()]
     dev, _ = _counted(evaluation, labels, criterion)
-    dev = dev.loc[dev["item_id"].isin(votes["item_id"])]
+    dev = dev.loc[is_among(dev["item_id"], votes["item_id"])]
     if dev.empty:
         return []
     return [f"P(pass) of {row['judge']}: {row['sentence']}." for row in pass_prob_rows(votes, dev, evaluation.clusters)]

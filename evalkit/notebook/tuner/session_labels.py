@@ -39,6 +39,7 @@ from evalkit.stats.alignment.label_splits import (
 )
 from evalkit.stats.comparison.comparison_table import Difference
 from evalkit.stats.result_tables import with_facts
+from evalkit.tables.grouping import is_among
 from evalkit.tables.schemas import LABEL_KEY
 
 
@@ -115,14 +116,14 @@ class Labels:
     def used(self, criterion: str, evaluation: Evaluation) -> pd.DataFrame:
         """The labels of judged items that all figures of a version use: dev and held-out."""
         labels, _ = drop_new_annotators(labels_on_scale(self.log.counted, criterion, evaluation.rubric))
-        return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
+        return labels.loc[is_among(labels["item_id"], evaluation.scores["item_id"])]
 
     def used_with_changed(self, criterion: str, evaluation: Evaluation) -> pd.DataFrame:
         """As `used`, and the labels of further items, whose verdict changed."""
         everyone = self.log.with_changed
         further, _ = drop_new_annotators(everyone[everyone["source"].eq("changed").to_numpy()])
         further = labels_on_scale(further, criterion, evaluation.rubric)
-        here = further.loc[further["item_id"].isin(evaluation.scores["item_id"])]
+        here = further.loc[is_among(further["item_id"], evaluation.scores["item_id"])]
         return pd.concat([self.used(criterion, evaluation), here], ignore_index=True)
 
     def to_label(self, criterion: str, changed: Iterable[str], evaluation: Evaluation) -> list[str]:

@@ -46,7 +46,7 @@ from evalkit.stats.result_tables import (
 )
 from evalkit.stats.significance import ALPHA, Outcomes, evidence, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, group, is_among
 from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
@@ -245,7 +245,7 @@ class PeopleLabels:
         labels = labels.loc[labels.get("part", pd.Series(DEV, labels.index)).ne(HELD_OUT).to_numpy()]
         stays, _ = drop_chosen(labels)
         sources = labels.get("source", pd.Series(dtype=object)).astype(object).reindex(labels.index)
-        is_further = sources.eq("changed") & ~labels["item_id"].isin(stays["item_id"])
+        is_further = sources.eq("changed") & ~is_among(labels["item_id"], stays["item_id"])
         return pd.concat([stays, labels.loc[is_further.to_numpy()]])
 
     def are_held_out(self, criterion: str, items: pd.Index, clusters: ClustersLike | None) -> Flags:
@@ -433,7 +433,7 @@ def _of_changed(
     kind_a, kind_b, truth = of_people
     is_used = (kind_a >= 0) & (kind_b >= 0) & ~options.labels.are_held_out(criterion, common, options.clusters)
     is_changed = is_used & (kind_a != kind_b)
-    is_open = is_changed & ~np.asarray(common.isin(labels["item_id"]))
+    is_open = is_changed & ~is_among(common, labels["item_id"])
     row: dict[str, Any] = {"n_unlabelled": int(is_open.sum())}
     if not is_used.any() or "source" not in labels or not labels["source"].eq("changed").any():
         return row
@@ -450,7 +450,7 @@ def _of_changed(
         of_before = np.where(is_changed, people_of(a, labels, common).kind, kind_b)
         row |= _by_rule_of_before(of_before[is_used], [kind_a[is_used], kind_b[is_used]], units_used)
     # an edit may well change only items that all deserve one verdict: labels of these do not show how people judge
-    is_random = is_used & (truth >= 0) & np.asarray(common.isin(drop_chosen(labels)[0]["item_id"]))
+    is_random = is_used & (truth >= 0) & is_among(common, drop_chosen(labels)[0]["item_id"])
     n_rarer = _n_rarer(kind_b[is_used], units=units_used)
     if is_random.any():
         n_rarer = min(n_rarer, _n_rarer(truth[is_random], units=units[is_random]))
@@ -587,10 +587,7 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     any outcome of a judge differs under the same key, the judge was called again with ``refresh``, and all of its
     samples count as new.
     """
-    # not `isin`, which makes a scalar of each id
-    common = [
-        (items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(ENGINE_REASONS) for side in (a, b)
-    ]
+    common = [is_among(side["item_id"], items) & ~side["error"].isin(ENGINE_REASONS) for side in (a, b)]
     names = [*_SLOT, "label", "score", "error", "key"]
     types = dict.fromkeys(("judge", "order", "label"), object)
     parts = [side.loc[flags, names].astype(types) for side, flags in zip((a, b), common, strict=True)]
@@ -631,17 +628,17 @@ def _units(cell: Ints, key: Ints) -> Ints:
     from scipy.sparse.csgraph import connected_components
 
     has_key = key >= 0
-    pairs = np.unique(np.stack([cell[has_key], key[has_key]], axis=1), axis=0)
-    n = int(cell.max(initial=-1)) + 1
-    size = n + int(key.max(initial=-1)) + 1
-    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1] + n)), shape=(size, size))
+    n, width = (int(codes.max(initial=-1)) + 1 for codes in (cell, key))
+    pairs = np.unique(cell[has_key] * width + key[has_key])
+    graph = coo_array((np.ones(len(pairs)), (pairs // width, pairs % width + n)), shape=(n + width, n + width))
     return np.unique(connected_components(graph, directed=False)[1][cell], return_inverse=True)[1].astype(np.int64)
 
 
 def _first_of_keys(unit: Ints, on_b: Flags, key: Ints) -> Ints:
     """One row for each reply of a unit on each side."""
     reply = np.where(key < 0, -1 - np.arange(len(key)), key)
-    _, first = np.unique(np.stack([unit, on_b.astype(np.int64), reply], axis=1), axis=0, return_index=True)
+    width = int(reply.max(initial=-1)) + len(key) + 1
+    _, first = np.unique((2 * unit + on_b) * width + reply + len(key), return_index=True)
     return np.sort(first).astype(np.int64)
 
 
