@@ -5,6 +5,7 @@ It is one module since a row, its filters, its order and its page follow from th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,6 +195,7 @@ def rows_of(
     is_exploded, names = of_criteria(evaluation), list(evaluation.input_columns)
     judged = ["requirement"] if is_exploded else judged_inputs(evaluation.rubric, criterion, names)
     of_items = items_of_rows(evaluation, criterion)
+    conflict = functools.cache(functools.partial(conflicting_verdict, scale=scale))  # few labels, many rows
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
@@ -223,7 +225,7 @@ def rows_of(
             conflicts={
                 who: verdict
                 for who, label, passed in [("", jury[at]["label"], jury[at]["passed"]), *votes.get(item, ())]
-                if (verdict := conflicting_verdict(label, passed, scale))
+                if (verdict := conflict(label, passed))
             },
             unread=item in unread,
             item_columns={name: values[at] for name, values in columns.items()},
@@ -317,7 +319,7 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     >>> in_one_notation(["True", "false"], scale)
     {'True': 'pass', 'false': 'fail'}
     """
-    readings = {label: read_label(label, scale) for label in labels}
+    readings = {label: read_label(label, scale) for label in dict.fromkeys(labels)}
     levels = {label: reading.label or "" for label, reading in readings.items() if reading is not None}
     verdicts = {label: readings[label].passed for label, level in levels.items() if not level}  # type: ignore[union-attr]
     level_of: dict[bool | None, list[str]] = {}
@@ -338,6 +340,9 @@ def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, lis
     """
     items, inputs, columns = evaluation.items, {*evaluation.input_columns.values()}, dict[str, list[str]]()
     for name in items.columns.difference(["item_id", *annotators], sort=False):
+        firsts = {value_text(value)[:_CUT] for value in items[name].head(2 * _MOST_VALUES)}
+        if name in inputs and not _are_few(firsts, len(items)):
+            continue  # nor are those of all rows
         texts = [value_text(value)[:_CUT] for value in items[name]]
         if len(set(texts)) > 1 and (name not in inputs or _are_few(set(texts), len(items))):
             columns[str(name)] = texts
@@ -346,7 +351,7 @@ def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, lis
 
 def _are_few(values: set[str], n_rows: int) -> bool:
     """Whether rows can be filtered by each of these values: short texts or numbers that repeat."""
-    return len(values) <= min(_MOST_VALUES, n_rows // 2) and max(map(len, values)) <= _LONGEST_VALUE
+    return len(values) <= min(_MOST_VALUES, n_rows // 2) and max(map(len, values), default=0) <= _LONGEST_VALUE
 
 
 def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:

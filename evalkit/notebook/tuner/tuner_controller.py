@@ -148,7 +148,7 @@ class TunerController:
 
     def _draw_run(self, text: str, *more: str) -> str:
         self.session.drop_empty_cell()
-        self.draw("draft", "figures", "page", "item", "queue", *more)
+        self.draw("figures", "page", "draft", "item", "queue", *more)
         self._alert_unscored()
         return text or "done: all replies came from the cache"
 

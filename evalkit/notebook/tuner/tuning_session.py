@@ -307,7 +307,7 @@ class Session(Memo):
 
     def drop_empty_cell(self) -> None:
         """Show the rows of all cells of the matrix, if the chosen one has none in the version shown."""
-        if not page_of(self.rows(), Query(cell=self.query.cell)).n:
+        if self.query.cell and not page_of(self.rows(), Query(cell=self.query.cell)).n:
             self.query = replace(self.query, cell=None)
 
     def detail(self, item_id: str) -> dict[str, Any]:
