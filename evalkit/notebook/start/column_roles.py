@@ -77,7 +77,7 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
 
     Names count only where they are those of evalkit itself: the rubric's inputs, `item_id`, `group_id`, `system_id`,
     `annotator`, `criteria`, and, for a rubric of several criteria, their names. A role is proposed only if one column
-    alone fits it: an id has unique whole numbers or codes; a group has ten or more codes, each in few rows, because
+    alone fits it: a few values beside texts (such as accept and reject in `answer`) may be labels; an id has unique whole numbers or codes; a group has ten or more codes, each in few rows, because
     intervals treat groups, not items, as independent; labels are a few values on the scale, again and again. If one
     input is missing and one column of texts is left, it is that input.
     """
@@ -105,8 +105,9 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     elif "conversation" in ColumnRoles(roles).lacking(rubric):
         propose("input: conversation", named("conversation") or chats)
     given = CHAT_INPUTS if "messages" in roles.values() else ()
+    texts = [one for one in input_candidates(columns, ColumnRoles(roles)) if one.name not in rubric.input_names]
     for name in [name for name in rubric.input_names if name not in given]:
-        propose(f"input: {name}", named(name))
+        propose(f"input: {name}", [one for one in named(name) if not (texts and one.looks_like_labels)])
     propose("id", id_candidates(free(), rubric))
     propose("group", [column for column in group_candidates(free()) if column.name == "group_id" or column.code_form])
     if "criteria" not in roles.values():  # labels of an item are no labels of its criteria
@@ -124,7 +125,7 @@ def with_last_input(
     lacking = roles.lacking(rubric)
     texts = [one for one in input_candidates(columns, roles) if one.name not in (*chosen, *NEW_INPUTS)]
     several = [one for one in texts if one.is_chat or ("requirement" in lacking and one.holds_criteria)]
-    if len(lacking) == 1 == len(texts) and not several:
+    if len(lacking) == 1 == len(texts) and not several and lacking[0] not in columns:
         return ColumnRoles({**roles.roles, texts[0].name: f"input: {lacking[0]}"})
     return roles
 

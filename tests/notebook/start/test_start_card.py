@@ -1152,3 +1152,17 @@ def test_the_code_names_the_address_also_if_a_variable_has_the_same(monkeypatch)
         monkeypatch.setenv("OPENAI_BASE_URL", url)
     monkeypatch.delenv("OPENAI_BASE_URL")
     assert judge_code(ek.Judge.of("openai:m")) == "'openai:m'"
+
+
+def test_an_input_with_a_few_values_beside_texts_is_asked_for():
+    # as annotation tools export it: what people decided stands in `answer`
+    table = pd.DataFrame({"text": [f"Review {at} of the new phone, at length" for at in range(9)],
+                          "answer": ["accept", "reject", "ignore"] * 3})  # fmt: skip
+    card = ek.start(table)
+    assert [card.roles.roles[name] for name in table] == ["", ""]
+    assert "no column is the input 'answer', which rubric 'coherence' needs; choose among 'answer', 'text'" in " ".join(
+        str(card).split()
+    )
+    alone = ek.start(table.rename(columns={"text": "question"}))
+    assert alone.roles.roles["answer"] == "input: answer", "no other column can be the answer"
+    assert ek.start(table, roles={"answer": "input: answer"}).roles.roles["answer"] == "input: answer"
