@@ -269,7 +269,7 @@ def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("source", "options", "says"),
     [
-        ([{"id": 1, "data": {}, "predictions": []}], {}, "ek.extract_labels reads labels in columns"),
+        ([{"id": 1, "data": {}, "predictions": []}], {}, "ek.extract_labels reads labels beside the texts"),
         ([{"text": "a", "score": 1}], {}, r"no labels of people in a known form \(columns: 'score', 'text'\)"),
         ([{"id": 1, "annotator": 1, "annotation_id": 2, "lead_time": 1, "tone": "kind"}], {}, "JSON export of Label"),
         ([{"id": 1, "data": {}, "completions": [{"result": []}]}], {}, "JSON export of Label Studio"),

@@ -77,9 +77,10 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
 
     Names count only where they are those of evalkit itself: the rubric's inputs, `item_id`, `group_id`, `system_id`,
     `annotator`, `criteria`, and, for a rubric of several criteria, their names. A role is proposed only if one column
-    alone fits it: a few values beside texts (such as accept and reject in `answer`) may be labels; an id has unique whole numbers or codes; a group has ten or more codes, each in few rows, because
-    intervals treat groups, not items, as independent; labels are a few values on the scale, again and again. If one
-    input is missing and one column of texts is left, it is that input.
+    alone fits it: an id has unique whole numbers or codes; a group has ten or more codes, each in few rows, because
+    intervals treat groups, not items, as independent; labels are a few values on the scale, again and again. A few
+    short values beside a column of texts may be labels, also in a column with the name of an input. If one input is
+    missing, no column has its name and one column of texts is left, it is that input.
     """
     roles = dict.fromkeys(columns, "") | dict(chosen or {})
 
