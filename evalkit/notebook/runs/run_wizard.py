@@ -18,7 +18,7 @@ from evalkit.lighteval.run_cost_forecast import RunPlan, plan_run
 from evalkit.notebook.runs.run_form import RunForm
 from evalkit.notebook.runs.run_progress import Follower
 from evalkit.notebook.runs.run_view import RunPanel
-from evalkit.rubrics.files import dump_yaml, write_new
+from evalkit.rubrics.files import dump_yaml
 from evalkit.rubrics.profiles import profile_files
 from evalkit.rubrics.prompt_builder import list_templates
 from evalkit.runs import Run, Runner
@@ -135,16 +135,8 @@ class RunWizard(RunPanel):
         refuse(self.errors)
         return plan_run(self.registry, self.form.pack, **self.form.settings)
 
-    def export(self, form: str = "yaml", file: str | Path | None = None) -> str:
-        """The scoring config as ``yaml`` or ``json``; with `file`, also written there, in the format of its suffix.
-
-        Raises
-        ------
-        ConfigError
-            With `file`: in deterministic mode, which has no config; when the config is invalid; when the file exists.
-        """
-        if file is not None:
-            self._save(Path(file))
+    def export(self, form: str = "yaml") -> str:
+        """The scoring config as ``yaml`` or ``json``."""
         return self.form.export(form)
 
     def wait(self, timeout_s: float = 600.0) -> Run:
@@ -280,15 +272,7 @@ class RunWizard(RunPanel):
             changes = {"plan": plan.lines(), "ready": True}
         with self._lock:
             if form == self.form:  # else the form has changed meanwhile
-                self.widget.check = {**check, **changes, "saved": self.widget.check.get("saved", "")}
-
-    def _save(self, file: Path) -> None:
-        if self.form.config is None:
-            raise ConfigError("deterministic mode has no scoring config, so there is nothing to save")
-        refuse(self.form.errors())
-        if file.exists():
-            raise ConfigError(f"{file} already exists and is not overwritten; choose another file name")
-        write_new(file, self.form.export("json" if file.suffix == ".json" else "yaml"))
+                self.widget.check = {**check, **changes}
 
     # -- the run
     def _start(self, form: RunForm) -> Run:
@@ -334,7 +318,6 @@ class RunWizard(RunPanel):
             "starter": lambda _: self._jobs.do("starter", self.create_starter_pack),
             "start": lambda _: self._start_on_screen(),
             "stop": lambda _: self._jobs.do("stop", self._stop_once),
-            "save": self._save_as,
             "watch": lambda message: self._jobs.do("watch", lambda: self.follow(str(message["id"]))),
         }
 
@@ -369,11 +352,6 @@ class RunWizard(RunPanel):
     def _stop_once(self) -> None:
         if not self.widget.progress.get("stopping"):  # after a second click the run may be over
             self.stop()
-
-    def _save_as(self, message: Mapping[str, Any]) -> None:
-        file = Path(str(message["file"]).strip() or "scoring.yaml")
-        self._save(file)
-        self.widget.check = {**self.widget.check, "saved": f"saved as {file}"}
 
     def __repr__(self) -> str:
         run = self.run

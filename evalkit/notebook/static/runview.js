@@ -8,8 +8,7 @@ const RUN_SKELETON = `
   <details class="ekw-box" data-box="export"><summary>Config and command</summary><div class="ekw-export">
     <label>Command<textarea rows="3" readonly data-export="command"></textarea></label><div class="ekw-line"><button data-do="copy" data-of="command">Copy command</button></div>
     <label>Scoring config, YAML<textarea rows="6" readonly data-export="yaml"></textarea></label><label>Scoring config, JSON<textarea rows="6" readonly data-export="json"></textarea></label>
-    <div class="ekw-line"><button data-do="copy" data-of="yaml">Copy YAML</button><button data-do="copy" data-of="json">Copy JSON</button>
-    <label class="ekw-short">Save as <input data-file value="scoring.yaml"></label><button data-do="save">Save</button><span role="status" class="ekw-saved"></span></div></div></details>
+    <div class="ekw-line"><button data-do="copy" data-of="yaml">Copy YAML</button><button data-do="copy" data-of="json">Copy JSON</button></div></div></details>
   <details class="ekw-box" data-box="runs"><summary></summary><div class="ekw-runs" data-stay></div></details>
   <section class="ekw-progress" aria-label="Progress"></section>
 </div>

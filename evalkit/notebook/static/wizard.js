@@ -67,7 +67,6 @@ function wizardPart(ctx) {
       <div class="ekw-sr" role="alert">${shown.map(([place, text]) => `<p>${esc(labelOf(place))}: ${esc(text)}</p>`).join("")}</div>
       <div role="status" aria-label="Plan of the run"><ul class="ekw-lines">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul></div>`);
     ["command", "yaml", "json"].forEach((name) => { find(`[data-export="${name}"]`).value = check[name] || ""; });
-    find(".ekw-saved").textContent = check.saved || "";
   }
   function labelOf(place) {
     const [, at, part] = place.split(".");
@@ -144,7 +143,6 @@ function wizardPart(ctx) {
       box.select();
       copyText(box.value);
     },
-    save: () => { flush(); send({ do: "save", file: find("[data-file]").value }); },
     watch: (one) => send({ do: "watch", id: one.dataset.id }),
   };
   return { drawForm, drawCheck, drawRuns, drawProgress, typed, actions };

@@ -417,17 +417,6 @@ def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
     wait_for(lambda: wizard.state["check"]["ready"])
 
 
-def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path, monkeypatch):
-    wizard, release = make(scoring_mode="jury", scoring_config=JURY), threading.Event()
-    late = lambda *given, **options: (release.wait(300), plan_run(*given, **options))[1]  # noqa: E731
-    monkeypatch.setattr("evalkit.notebook.runs.run_wizard.plan_run", late)
-    typed(wizard, samples="2")
-    wizard.receive({"do": "save", "file": str(tmp_path / "jury.yaml")})
-    release.set()
-    wait_for(lambda: wizard.state["check"]["ready"])
-    assert wizard.state["check"]["saved"].startswith("saved as")
-
-
 def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry):
     wizard = make(model="", scoring_mode="jury", scoring_config=JUDGE)
     assert wizard.errors["model"] == "this is missing"
@@ -522,19 +511,6 @@ def test_a_secret_of_the_registry_is_on_no_command_line_and_in_no_view(make, mon
     monkeypatch.setattr(database, "shown", "postgresql+psycopg://me:***@db/evalkit")
     assert "--registry" not in wizard.command()
     assert "hidden" not in repr(wizard) + wizard._repr_html_()
-
-
-def test_the_config_is_saved_once(make, tmp_path):
-    wizard = make(scoring_mode="jury", scoring_config=JURY)
-    assert wizard.export("json", tmp_path / "jury.json")
-    assert ScoringConfig.of(tmp_path / "jury.json") == ScoringConfig.of(JURY)
-    wizard.export(file=tmp_path / "jury.yaml")
-    assert ScoringConfig.of(tmp_path / "jury.yaml") == ScoringConfig.of(JURY)
-    with pytest.raises(ConfigError, match="already exists"):
-        wizard.export(file=tmp_path / "jury.yaml")
-    wizard.set(scoring_mode="deterministic")
-    with pytest.raises(ConfigError, match="has no scoring config"):
-        wizard.export(file=tmp_path / "none.yaml")
 
 
 # -- what is shown of a run

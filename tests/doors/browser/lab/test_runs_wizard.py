@@ -112,12 +112,6 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     assert (
         wizard.get_by_label("Command").input_value().startswith("evalkit run start support@1 --model model_name=good")
     )
-    wizard.get_by_role("button", name="Save", exact=True).click()
-    expect(wizard.get_by_text("saved as scoring.yaml")).to_be_visible()
-    assert (notebook.folder / "scoring.yaml").is_file()
-    wizard.get_by_role("button", name="Save", exact=True).click()
-    expect(wizard.locator(".ekw-alert")).to_contain_text("already exists")
-    wizard.get_by_role("button", name="Dismiss the message").click()
 
     # start: state and log as they come, then scores
     start.click()
