@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 
 def data_folder() -> Path | None:
     """The folder of recorded data, or None."""
@@ -31,3 +33,17 @@ def loaded(folder: Path, name: str) -> Any:
     path = folder / name
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return json.loads(text)
+
+
+def read_otherwise(own: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """The rows of two readings of the same replies whose labels differ, or of which one has none.
+
+    Columns `item_id`, `reading` and `other` (the label, else why there is none), `reply`.
+    """
+    key = ["item_id", "criterion", "judge", "order", "sample"]
+    tables = [table.assign(said=table["label"].astype(object).where(table["error"].isna(), table["error"]),
+                           scored=table["error"].isna()) for table in (own, other)]  # fmt: skip
+    both = tables[0].astype({"order": object}).merge(tables[1].astype({"order": object}), on=key, suffixes=("", "_2"))
+    same = (both["said"] == both["said_2"]) | ~(both["scored"] | both["scored_2"])
+    shown = both.loc[~same.to_numpy(dtype=bool)]
+    return shown.rename(columns={"said": "reading", "said_2": "other"})[["item_id", "reading", "other", "reply"]]

@@ -25,7 +25,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parent))
 
 import topical_chat
-from recorded import data_folder, loaded, rows
+from recorded import data_folder, loaded, read_otherwise, rows
 
 import evalkit as ek
 from evalkit.stats.aggregation.dawid_skene import estimate
@@ -345,7 +345,7 @@ def damo(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
             row = figures_of(filled, labels, reference="mean").loc[name]
             tally.add_all(f"{name} unread as -1", published["authors"], row, CORRELATIONS)
             n_replies[prompt] += len(own)
-            n_other[prompt] += int((~ek.engine.readings(own, theirs)["same"]).sum())
+            n_other[prompt] += len(read_otherwise(own, theirs))
     shown = ", ".join(f"{prompt} {n_other[prompt]} of {n}" for prompt, n in n_replies.items())
     tally.remarks.append(f"read otherwise by evalkit as a bare number (letters and prose are none): {shown}")
 

@@ -23,7 +23,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from recorded import data_folder, loaded, rows
+from recorded import data_folder, loaded, read_otherwise, rows
 
 import evalkit as ek
 
@@ -118,8 +118,7 @@ def compared(variant: Variant, reference: dict[str, Any]) -> pd.DataFrame:
 
 def readings(variant: Variant) -> pd.DataFrame:
     """The replies that evalkit reads otherwise than the authors did."""
-    both = ek.engine.readings(variant.own, variant.authors)
-    return both.loc[~both["same"], ["other", "reading", "reply"]].assign(prompt=variant.name)
+    return read_otherwise(variant.own, variant.authors).assign(prompt=variant.name)
 
 
 def verdict(authors: str, evalkit: str, reply: str) -> str:

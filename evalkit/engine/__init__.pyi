@@ -15,7 +15,6 @@ from .judging.submit_and_collect import tickets as tickets
 from .parallel.judging_files import JudgeBatch as JudgeBatch
 from .parallel.judging_files import judge_files as judge_files
 from .providers.in_process_models import release_models as release_models
-from .recorded.existing_replies import readings as readings
 from .recorded.existing_replies import record as record
 from .recorded.existing_replies import replies as replies
 from .recorded.importing import import_judgments as import_judgments

@@ -1,4 +1,4 @@
-"""Existing replies: store them under the keys that `judge` uses, fetch them, compare how they are parsed."""
+"""Existing replies: store them under the keys that `judge` uses, and fetch them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheMiss, ConfigError, InputError, counted, listed
 from evalkit.rubrics.profiles import RubricLike
-from evalkit.stats.plain_tables import Keys
 from evalkit.tables.items import ItemsLike, id_texts, is_missing
 from evalkit.tables.schemas import check
 
-Replies = Sequence[Any] | Mapping[Any, Any] | pd.Series | pd.DataFrame
-"""Texts by item: in the items' order, by id, by index, or as a table."""
+Replies = Sequence[Any] | Mapping[Any, Any] | pd.DataFrame
+"""Texts by item: in the items' order, by id, or as a table."""
 
 
 def record(
@@ -55,10 +54,9 @@ def record(
     judge
         The judge that gave the replies: one.
     replies
-        The raw texts, one or a list per item: in the order of the items, as a mapping from item id, or as a Series
-        whose index is that of the items or contains their ids; reply i is sample i. Or a table with the columns
-        `item_id` and `reply` (and `sample`), as `import_judgments` returns it. None is skipped. A `Reply` may have
-        tokens and a cost.
+        The raw texts, one or a list per item: in the order of the items, or as a mapping from item id; reply i is
+        sample i. Or a table with the columns `item_id` and `reply` (and `sample`), as `import_judgments` returns it.
+        None is skipped. A `Reply` may have tokens and a cost.
     criterion
         The criterion that the replies are about; optional if there is only one.
     order
@@ -96,7 +94,7 @@ def record(
     parts = worklist.parts[spec.rubric.names.index(spec.rubric.criterion(criterion).name)][0]
     now, swapped = time.time(), int(order == "BA")
     recordings: list[_Recording] = []
-    for number, item_replies in enumerate(_by_item(replies, items, worklist)):
+    for number, item_replies in enumerate(_by_item(replies, worklist)):
         item, own_hash = worklist.ids[number], worklist.recorded_hashes(number)[swapped]
         is_list = isinstance(item_replies, (list, tuple, np.ndarray, pd.Series))
         for sample, value in enumerate(item_replies if is_list else [item_replies]):
@@ -128,13 +126,11 @@ class _Recording(NamedTuple):
     reply: Reply
 
 
-def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any]:
+def _by_item(replies: Any, worklist: Worklist) -> Sequence[Any]:
     """The replies of each item: one, or a list of samples."""
     n_items = len(worklist.ids)
     if isinstance(replies, pd.DataFrame):
         replies = _of_table(replies)
-    elif isinstance(replies, pd.Series):
-        replies = _of_series(replies, items, worklist)
     if isinstance(replies, Mapping):
         ids = id_texts(pd.Series(list(replies), dtype=object), "replies")
         if unknown := sorted(set(ids) - set(worklist.ids)):
@@ -151,29 +147,10 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)) or len(replies) != n_items:
         n = f" of {len(replies)}" if isinstance(replies, (list, tuple)) else ""
         raise InputError(
-            f"replies= must be a list with one entry per item ({n_items} items), a Series, a mapping from item id to "
-            f"replies, or a table, got {type(replies).__name__}{n}"
+            f"replies= must be a list with one entry per item ({n_items} items), a mapping from item id to replies, or "
+            f"a table with item_id and reply, got {type(replies).__name__}{n}"
         )
     return list(replies)
-
-
-def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict[str, Any]:
-    """Replies by item: the index is that of the items, or contains their ids; values of one item are its samples."""
-    ids = id_texts(replies.index, None)
-    index = items.index if isinstance(items, pd.DataFrame) else None
-    if index is not None and replies.index.isin(index).all():
-        id_of = dict(zip(index, worklist.ids, strict=True))
-        by_index = [id_of[key] for key in replies.index]
-        if by_index != ids and set(ids) <= set(worklist.ids):
-            raise InputError(
-                "the index of the Series replies= is ambiguous: its values are the ids of some items and the index "
-                "labels of others; pass a mapping from item id to replies"
-            )
-        ids = by_index
-    samples_of: dict[str, list[Any]] = {}
-    for item, value in zip(ids, replies.tolist(), strict=True):
-        samples_of.setdefault(item, []).append(value)
-    return {item: values if len(values) > 1 else values[0] for item, values in samples_of.items()}
 
 
 def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
@@ -250,76 +227,3 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     imported = table["reply"].tolist() if "reply" in table.columns else [None] * len(keys)
     rows = [text if key is None else texts.get(key) for key, text in zip(keys, imported, strict=True)]
     return pd.Series(rows, index=table.index, dtype="str", name="reply")
-
-
-_ONE_REPLY = ["item_id", "criterion", "judge", "order", "sample"]
-
-
-def readings(judgments: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    r"""Two readings of the same replies, side by side.
-
-    Parameters
-    ----------
-    judgments, other
-        Judgments tables of the same replies: read in another template's form, by another evalkit, or by another
-        program. Rows are matched by item, criterion, judge, order and sample.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per reply of `judgments`, in its order: `item_id`, `criterion`, `judge`, `order`, `sample`; `reading`
-        and `other` (the label, or the reason why there is none; NA where `other` lacks the row); `same`: both labels
-        are equal, or neither reading has one (NA where `other` lacks the row); `reply`, where one table has it. So
-        ``same.mean()`` is their agreement (0-1), ``table[~table["same"]]`` shows where they differ, and
-        ``table.value_counts(["reading", "other"])`` counts how.
-
-    Raises
-    ------
-    InputError
-        When columns are missing, a reply is in a table twice, or the tables have no reply in common.
-
-    Examples
-    --------
-    >>> from evalkit import Rubric, import_judgments
-    >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
-    >>> replies = [{"item_id": "a", "text": "1"}, {"item_id": "b", "text": "I would say no."}]
-    >>> options = {"judge": "openai:m", "text": "text"}
-    >>> table = readings(import_judgments(replies, rubric, read="number", **options),
-    ...                  import_judgments(replies, rubric, read={r"0|\bno\b": 0, "1": 1}, **options))
-    >>> table[["item_id", "reading", "other", "same"]].values.tolist()
-    [['a', '1', '1', True], ['b', 'unreadable', '0', False]]
-    """
-    tables = [_read_as(table, name) for table, name in ((judgments, "reading"), (other, "other"))]
-    merged = tables[0].merge(tables[1], on=_ONE_REPLY, how="left", suffixes=("", " of other"))
-    has_other = merged["scored of other"].notna().to_numpy()
-    if len(merged) and not has_other.any():
-        raise InputError(
-            "the two tables have no reply in common: no row has the same item, criterion, judge, order and sample in "
-            "both"
-        )
-    scored = merged["scored of other"].where(has_other, other=False).astype(bool)
-    is_same = np.where(merged["scored"] & scored, merged["reading"] == merged["other"], ~merged["scored"] & ~scored)
-    merged["same"] = pd.arrays.BooleanArray(np.asarray(is_same, dtype=bool), ~has_other)
-    if "reply of other" in merged.columns:
-        merged["reply"] = merged["reply"].where(merged["reply"].notna(), merged["reply of other"])
-    result = merged[[*_ONE_REPLY, "reading", "other", "same", *(["reply"] if "reply" in merged.columns else [])]]
-    return Keys.of_items(judgments).restore(result)
-
-
-def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:
-    table = check(judgments, "judgments", need=[*_ONE_REPLY, "label", "score", "error"])
-    plain = table[_ONE_REPLY].astype({"criterion": "str", "judge": "str", "order": object})
-    plain["order"] = plain["order"].where(plain["order"].notna(), None)
-    if plain.duplicated().any():
-        row = plain[plain.duplicated()].iloc[0]
-        raise InputError(
-            f"the judgments for the column {name!r} have two rows for the same reply: {listed(row.dropna().tolist())}; "
-            "remove one of them"
-        )
-    label, error = table["label"].astype(object), table["error"].astype(object)
-    label = label.where(label.notna(), table["score"].map(lambda score: None if pd.isna(score) else f"{score:g}"))
-    plain[name] = label.where(table["error"].isna().to_numpy(), error)
-    plain["scored"] = table["error"].isna().to_numpy()
-    if "reply" in table.columns:
-        plain["reply"] = table["reply"]
-    return plain

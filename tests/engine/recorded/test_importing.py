@@ -269,22 +269,6 @@ class TestTexts:
         assert shown(table, "item_id", "sample", "score") == [["a", 0, 1.0], ["a", 1, 3.0], ["b", 0, 2.0]]
         assert ek.vote(table)["n_samples"].tolist() == [2, 1]
 
-    def test_two_readings_side_by_side(self):
-        rows = [{"item_id": str(n), "said": text} for n, text in enumerate(["1", "two", "Rating: 3", "hm"])]
-        own = ek.import_judgments(rows, RUBRIC, judge=WHO, text="said")
-        other = ek.import_judgments(rows[:3], RUBRIC, judge=WHO, text="said", read={"1": 1, "two": 3, "zzz": 2})
-        table = ek.engine.readings(own, other)
-        assert shown(table, "reading", "other", "same") == [
-            ["1", "1", True],
-            ["2", "3", False],
-            ["3", "unreadable", False],
-            ["unreadable", None, None],
-        ]
-        assert table["reply"].tolist() == ["1", "two", "Rating: 3", "hm"]
-        assert table["same"].mean() == pytest.approx(1 / 3)
-        with pytest.raises(InputError, match="no row has the same item, criterion"):
-            ek.engine.readings(own, other.assign(judge="else"))
-
 
 class TestPairs:
     @staticmethod
