@@ -52,8 +52,8 @@ def plan_line(plan: Plan, left_usd: float | None) -> str:
 def run_price(plan: Plan, left_usd: float | None = None) -> str:
     """What a press of Run asks and costs, in a few words; empty if nothing is asked.
 
-    It is the expected price where it is learnt from earlier replies (see `Plan`), else the most that it can be.
-    `left_usd` is what the spending limit leaves.
+    It is the expected price where it is learnt from earlier replies (see `Plan`), else the most that it can be, or
+    `left_usd`, what the spending limit leaves, if that is less.
 
     Examples
     --------
@@ -68,7 +68,8 @@ def run_price(plan: Plan, left_usd: float | None = None) -> str:
     is_learnt = bool((asked["n_past"] > 0).all()) or math.isnan(plan.usd_at_most)
     highest = plan.usd_at_most if left_usd is None or plan.usd > left_usd else min(plan.usd_at_most, left_usd)
     value = plan.usd if is_learnt else highest
-    about = f"{'about' if is_learnt else 'at most'} US$ {value:.2f}" if value >= 0.005 else "under US$ 0.01"
+    limit = ", the limit" * (not is_learnt and value < plan.usd_at_most)
+    about = f"{'about' if is_learnt else 'at most'} US$ {value:.2f}{limit}" if value >= 0.005 else "under US$ 0.01"
     usd = "price unknown" if math.isnan(plan.usd) else about if plan.usd_at_most else "free"
     return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}{over_limit(plan.usd, left_usd)}"
 

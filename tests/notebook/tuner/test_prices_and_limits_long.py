@@ -15,6 +15,7 @@ from small_tuner import do
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.evaluation.freeze_and_calibrate import write_profile
+from evalkit.notebook.tuner.drafts import run_price
 from evalkit.notebook.tuner.version_runs import Runs
 
 N = 12
@@ -286,6 +287,15 @@ def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):
         assert "y" not in tuner.state["suggestions"]["prices"]
         do(tuner, do="label", item_id="i0", criterion="b", label="0")
         assert tuner.state["suggestions"]["prices"].get("y", "").startswith("at most US$ ")
+
+
+def test_a_price_that_the_spending_limit_cuts_says_so(tmp_path):
+    judge = ek.Judge("openai", "y", base_url="http://127.0.0.1:1/v1", price=(10.0, 100.0), max_tokens=500)
+    plan = ek.plan(ITEMS, RUBRIC, judge, samples=1, cache=tmp_path)
+    between = (plan.usd + plan.usd_at_most) / 2
+    assert plan.usd < between < plan.usd_at_most
+    assert run_price(plan, between).endswith(f"at most US$ {between:.2f}, the limit")
+    assert run_price(plan, plan.usd_at_most + 1).endswith(f"at most US$ {plan.usd_at_most:.2f}")
 
 
 def test_a_request_that_is_not_sent_is_not_called_free(tmp_path):
