@@ -46,7 +46,7 @@ _FORMS = (
     "the JSON export of Label Studio, dataset.records.to_list(flatten=True) of Argilla (in memory or as JSON), a log "
     "of evalkit's tuner or label page, a table with item_id, criterion, annotator and label (other names by "
     "frame.rename(columns={'id': 'item_id'}); a column per question by frame.melt(id_vars=['item_id', 'annotator'], "
-    "var_name='criterion', value_name='label')), or any other form with reader= that reads it; ek.extract_labels reads "
+    "value_vars=['tone', 'style'], var_name='criterion', value_name='label')), or any other form with reader= that reads it; ek.extract_labels reads "
     "labels beside the texts of items"
 )
 
@@ -62,7 +62,8 @@ def load_labels(
     """The labels of people in an export of Label Studio or Argilla, in evalkit's own log, or in a table of labels.
 
     What a model said is left out: predictions of Label Studio, annotations that were made from predictions without a
-    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, and what a lead decided.
+    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, what a reviewer rejected,
+    and what a lead decided.
     Of several labels of one person for one thing, the last counts.
 
     Parameters

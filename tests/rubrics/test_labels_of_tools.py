@@ -322,6 +322,30 @@ def test_annotations_that_nobody_looked_at_are_counted() -> None:
     assert as_truth(table) == {("1", "tone", "2"): "1"}
 
 
+@pytest.mark.parametrize(("accepted", "n"), [([], 2), ([False, True], 2), ([True, False], 1), ([None], 2)])
+def test_annotations_that_a_reviewer_rejected_last_are_counted(accepted: list[Any], n: int) -> None:
+    rng = random.Random(1)
+    reviews = [{"accepted": value, "created_at": f"2026-03-{day:02d}"} for day, value in enumerate(accepted, 10)]
+    annotations = [annotation({"tone": "3"}, 1, rng, 1, reviews=rng.sample(reviews, len(reviews))),
+                   annotation({"tone": "1"}, 2, rng, 1, ground_truth=True)]  # fmt: skip
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = ek.load_labels([{"id": 1, "data": {}, "annotations": annotations}], criteria={"tone": "tone"})
+    assert len(table) == n
+    assert sum("1 annotation whose last review is a rejection, left out" in str(w.message) for w in caught) == 2 - n
+
+
+def test_lists_of_labels_are_refused_with_lines_that_work() -> None:
+    one = pd.DataFrame({"item_id": ["a", "b"], "criterion": "tone", "label": [["kind"], ["rude"]]})
+    several = one.assign(label=[["kind", "polite"], ["rude"]])
+    for read in (lambda table: ek.load_labels(table), lambda table: ek.extract_labels(table, {"tone": "label"})):
+        with pytest.raises(InputError, match=r"table\.explode\('label'\) makes a row .* table\.assign\(criterion="):
+            read(several)
+    assert ek.load_labels(one.explode("label"))["label"].tolist() == ["kind", "rude"]
+    made = several.assign(criterion="polite", label=["polite" in cell for cell in several["label"]])
+    assert ek.load_labels(made)["label"].tolist() == ["true", "false"]
+
+
 def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
     scales = [{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1},
               {"name": "d", "scale": {0: "no", 1: "mid", 2: "yes"}, "pass_at": 1},

@@ -10,6 +10,7 @@ from typing import Any
 from evalkit.errors import counted
 from evalkit.notebook.start.table_columns import MOST_LABELS, Column
 from evalkit.rubrics import Rubric, load_rubric
+from evalkit.rubrics.inputs import BEFORE_ANSWER
 from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
@@ -79,7 +80,7 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     `annotator`, `criteria`, and, for a rubric of several criteria, their names. A role is proposed only if one column
     alone fits it: an id has unique whole numbers or codes; a group has ten or more codes, each in few rows, because
     intervals treat groups, not items, as independent; labels are a few values on the scale, again and again. A few
-    short values beside a column of texts may be labels, also in a column with the name of an input. If one input is
+    short values, or one, beside a column of texts are no answers, also in a column of that name. If one input is
     missing, no column has its name and one column of texts is left, it is that input.
     """
     roles = dict.fromkeys(columns, "") | dict(chosen or {})
@@ -108,7 +109,8 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     given = CHAT_INPUTS if "messages" in roles.values() else ()
     texts = [one for one in input_candidates(columns, ColumnRoles(roles)) if one.name not in rubric.input_names]
     for name in [name for name in rubric.input_names if name not in given]:
-        propose(f"input: {name}", [one for one in named(name) if not (texts and one.looks_like_labels)])
+        is_judged = texts and name not in BEFORE_ANSWER  # many rows may share a question
+        propose(f"input: {name}", [one for one in named(name) if not (is_judged and one.has_few_values)])
     propose("id", id_candidates(free(), rubric))
     propose("group", [column for column in group_candidates(free()) if column.name == "group_id" or column.code_form])
     if "criteria" not in roles.values():  # labels of an item are no labels of its criteria

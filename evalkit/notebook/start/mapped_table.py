@@ -119,7 +119,7 @@ def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rub
     problems += [f"two columns give the input {name!r}: {listed(given)}" for name, given in giving.items() if given[1:]]
     if lacking := roles.lacking(rubric):
         same_name = [columns[name] for name in lacking if name in columns and not roles.roles[name]]
-        texts = [*same_name, *input_candidates(columns, roles)]
+        texts = [*dict.fromkeys([*same_name, *input_candidates(columns, roles)])]
         lists = [column.name for column in texts if "requirement" in lacking and column.holds_criteria]
         fitting = [f"{listed(lists)} as 'criteria'"] if lists else [repr(column.name) for column in texts]
         fact = f"no column is the input {listed(lacking)}, which rubric {rubric.id!r} needs"

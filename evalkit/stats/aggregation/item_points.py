@@ -121,7 +121,7 @@ def points(
         if scale is None and "scale" in rows and len(run) and run["scale"].notna().all():
             judged = rows.loc[rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
             judged_on = [Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0]))]
-            refuse_other_scales(judged.itertuples(index=False), judged_on)
+            refuse_other_scales(judged.itertuples(index=False), judged_on, judged=True)
         value, met = _values(run, rows)
         low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
         heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}

@@ -1154,10 +1154,11 @@ def test_the_code_names_the_address_also_if_a_variable_has_the_same(monkeypatch)
     assert judge_code(ek.Judge.of("openai:m")) == "'openai:m'"
 
 
-def test_an_input_with_a_few_values_beside_texts_is_asked_for():
+@pytest.mark.parametrize("decisions", [["accept", "reject", "ignore"], ["accept"] * 3])
+def test_an_input_with_a_few_values_beside_texts_is_asked_for(decisions):
     # as annotation tools export it: what people decided stands in `answer`
     table = pd.DataFrame({"text": [f"Review {at} of the new phone, at length" for at in range(9)],
-                          "answer": ["accept", "reject", "ignore"] * 3})  # fmt: skip
+                          "answer": decisions * 3})  # fmt: skip
     card = ek.start(table)
     assert [card.roles.roles[name] for name in table] == ["", ""]
     assert "no column is the input 'answer', which rubric 'coherence' needs; choose among 'answer', 'text'" in " ".join(
@@ -1166,3 +1167,5 @@ def test_an_input_with_a_few_values_beside_texts_is_asked_for():
     alone = ek.start(table.rename(columns={"text": "question"}))
     assert alone.roles.roles["answer"] == "input: answer", "no other column can be the answer"
     assert ek.start(table, roles={"answer": "input: answer"}).roles.roles["answer"] == "input: answer"
+    one_question = ek.start(table.assign(question="Is it?"), "relevancy", roles={"text": "input: answer"})
+    assert one_question.roles.roles["question"] == "input: question", "rows may share a question"
