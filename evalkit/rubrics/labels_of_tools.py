@@ -46,8 +46,8 @@ _FORMS = (
     "the JSON export of Label Studio, dataset.records.to_list(flatten=True) of Argilla (in memory or as JSON), a log "
     "of evalkit's tuner or label page, a table with item_id, criterion, annotator and label (other names by "
     "frame.rename(columns={'id': 'item_id'}); a column per question by frame.melt(id_vars=['item_id', 'annotator'], "
-    "value_vars=['tone', 'style'], var_name='criterion', value_name='label')), or any other form with reader= that reads it; ek.extract_labels reads "
-    "labels beside the texts of items"
+    "value_vars=['tone', 'style'], var_name='criterion', value_name='label')), or any other form with reader= that "
+    "reads it; ek.extract_labels reads labels beside the texts of items"
 )
 
 
