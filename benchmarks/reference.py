@@ -106,7 +106,7 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
     long = long_labels(criterion, people)
     for level in LEVELS:
         rubric = rubric_of(f"{criterion}-experts-{level}", _scale(level), level)
-        table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
+        table = ek.import_judgments(long, rubric, judge="annotator", score="label")
         full = ek.reliability(table, full=True).iloc[0]
         tally.add(f"{criterion} experts alpha {level}", published["krippendorff"][level], full["alpha_single"])
         if level == "nominal":
@@ -114,7 +114,7 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
             apart = ek.disagreement(ek.vote(table, method="majority"))["disagreement"]
             tally.add(f"{criterion} experts all agree", published["all_agree"], (apart == 0).mean())
     rubric = rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal"))
-    table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
+    table = ek.import_judgments(long, rubric, judge="annotator", score="label")
     votes = ek.vote(table)
     for pair, cell in published["pairwise"].items():
         a, b = (f"e{n}" for n in pair.split("-"))
@@ -333,7 +333,9 @@ def damo(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
             own = ek.import_judgments(mine, rubric_of(criterion, _scale("ordinal")), text="samples")
             decimal = rubric_of(criterion, _scale("interval"), "interval")  # the authors read 2.5 as it stands
             codes = {None: "unreadable", -1: "unreadable"}
-            theirs = ek.import_judgments(mine, decimal, score=parsed[name], codes=codes)
+            theirs = ek.import_judgments(
+                mine.assign(parsed=mine["item_id"].map(parsed[name])), decimal, score="parsed", codes=codes
+            )
             tally.add(f"{name} unread", published["unparsed"], theirs["error"].notna().sum())
             votes = ek.vote(theirs)
             row = figures_of(votes, labels, reference="mean").loc[name]
