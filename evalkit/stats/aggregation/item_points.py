@@ -29,8 +29,6 @@ def points(
     scores: pd.DataFrame,
     items: ItemsLike,
     *,
-    missing: Literal["na", "not_met", "renormalise"] = "na",
-    requires: Literal["direct", "transitive", "ignore"] = "direct",
     by: Literal["axis", "parent"] | None = None,
     scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
@@ -43,13 +41,6 @@ def points(
     items
         These rows, or the items with their criteria. Points, axes and prerequisites are read here, so they can be
         changed without asking a judge again.
-    missing
-        What an unscored criterion does. ``na`` (default): its item has no score. ``renormalise``: it counts neither in
-        the points nor in what is possible. ``not_met``: it counts as not met. Both are lenient: an unscored *negative*
-        criterion costs nothing under either (on real data, with a tenth of them unread, means are .034 too high).
-    requires
-        ``direct`` (default): a criterion counts as met only if those that it requires are met, too.
-        ``transitive``: also those that these require. ``ignore``: each on its own.
     by
         ``axis``: one row per item and axis. ``parent``: one per item and group of a tree, each with the weighted mean
         of what is below it.
@@ -64,17 +55,19 @@ def points(
         `system_id` of the items:
 
         - `points` earned, `possible` (sum of positive points), `score` = points / possible, **not clipped**: it may be
-          negative. In a tree, points are shares: each weight divided by the sum of its siblings', down the path;
+          negative. An item with an unscored criterion has no score. In a tree, points are shares: each weight divided
+          by the sum of its siblings', down the path;
         - `low`, `high`: whatever the open criteria are, the score is between them (with each criterion decided
           against and for the answer);
-        - `renormalised`: the score over the scored criteria, whatever `missing` is;
+        - `renormalised`: the score over the scored criteria. It is lenient: an unscored *negative* criterion costs
+          nothing (on real data, with a tenth of the criteria unread, means are .034 too high);
         - `n_criteria`, `n_scored`, `n_open`, `n_open_negative`, `coverage` (share of the absolute points that are
           scored, 0-1);
-        - `status`: ``ok``, ``partial`` (some criterion is open, yet there is a score) or ``unscored``; `reason`:
-          ``open_criteria`` or ``no_positive_points``.
+        - `status`: ``ok`` or ``unscored``; `reason`: ``open_criteria`` or ``no_positive_points``.
 
-        A criterion is worth its `score_norm` times its points. One whose prerequisite is not met is decided, even if
-        it is unscored itself. A prerequisite that is met in part and has no verdict (a tie, or a plain table without
+        A criterion is worth its `score_norm` times its points, if those that it requires are met (to count each on its
+        own, pass ``rows.drop(columns="requires")``). One whose prerequisite is not met is decided, even if it is
+        unscored itself. A prerequisite that is met in part and has no verdict (a tie, or a plain table without
         `passed`) leaves open what requires it.
 
     Raises
@@ -92,8 +85,6 @@ def points(
     >>> points(met, rows)[["item_id", "points", "possible", "score"]].values.tolist()
     [['q1', 3.0, 8.0, 0.375]]
     """
-    check_choice("missing", missing, ("na", "not_met", "renormalise"))
-    check_choice("requires", requires, ("direct", "transitive", "ignore"))
     if by is not None:
         check_choice("by", by, ("axis", "parent"))
     rows = _exploded(items)
@@ -113,7 +104,7 @@ def points(
         advice += " (ids in a column of another name: ek.explode_criteria(items, item_id=...))"
         raise InputError(f"{fact}: {listed(frame.loc[strange, 'item_id'].unique(), most=5)}; {advice}")
     tree = _Tree.of(rows)
-    arrows = _arrows(rows) if requires != "ignore" and "requires" in rows else np.zeros((0, 2), dtype=np.int64)
+    arrows = _arrows(rows) if "requires" in rows else np.zeros((0, 2), dtype=np.int64)
     units, unit_rows = _units(rows, tree, by)
     pieces = []
     for places in group(frame, _RUN).rows() if len(frame) else [np.zeros(0, dtype=np.int64)]:
@@ -123,9 +114,9 @@ def points(
             judged_on = [Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0]))]
             refuse_other_scales(judged.itertuples(index=False), judged_on, judged=True)
         value, met = _values(run, rows)
-        low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
+        low, high, value = _with_required(value, met, arrows)
         heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}
-        pieces.append(_scored(rows, units, unit_rows, (low, high, value), missing, heads))
+        pieces.append(_scored(rows, units, unit_rows, (low, high, value), heads))
     return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
 
 
@@ -179,7 +170,7 @@ def _arrows(rows: pd.DataFrame) -> Ints:
         row = int((target_rows < 0).argmax())
         raise InputError(
             f"criterion {rows['item_id'].iloc[sources[row]]!r} requires {targets[row]!r}, which is not in the rows; "
-            "keep it, or pass requires='ignore'"
+            "keep it, or pass rows.drop(columns='requires')"
         )
     return np.column_stack([np.array(sources, dtype=np.int64), target_rows.astype(np.int64)])
 
@@ -258,31 +249,19 @@ def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
     return value, met
 
 
-def _with_required(value: Floats, met: Floats, arrows: Ints, *, transitive: bool) -> tuple[Floats, Floats, Floats]:
+def _with_required(value: Floats, met: Floats, arrows: Ints) -> tuple[Floats, Floats, Floats]:
     """The least and the greatest value of each criterion, and the value itself, NaN while it is open."""
-    least, greatest = np.where(np.isnan(met), 0.0, met), np.where(np.isnan(met), 1.0, met)
-    if len(arrows):
-        source, target = arrows.T
-        own_least, own_most = least.copy(), greatest.copy()
-        while True:
-            floor, ceiling = np.ones(len(value)), np.ones(len(value))
-            np.minimum.at(floor, source, least[target])
-            np.minimum.at(ceiling, source, greatest[target])
-            if not transitive:
-                break
-            new_least, new_most = own_least * floor, own_most * ceiling
-            if np.array_equal(new_least, least) and np.array_equal(new_most, greatest):
-                break
-            least, greatest = new_least, new_most
-    else:
-        floor = ceiling = np.ones(len(value))
-    low, high = np.nan_to_num(value, nan=0.0) * floor, np.where(np.isnan(value), 1.0, value) * ceiling
+    source, target = arrows.T
+    floor, ceiling = np.ones(len(value)), np.ones(len(value))
+    np.minimum.at(floor, source, np.nan_to_num(met, nan=0.0)[target])
+    np.minimum.at(ceiling, source, np.nan_to_num(met, nan=1.0)[target])
+    low, high = np.nan_to_num(value, nan=0.0) * floor, np.nan_to_num(value, nan=1.0) * ceiling
     return low, high, np.where(low == high, low, np.nan)
 
 
 def _scored(
     rows: pd.DataFrame, units: pd.DataFrame, members: tuple[Ints, Ints, Floats],
-    values: tuple[Floats, Floats, Floats], missing: str, heads: dict[str, Any],
+    values: tuple[Floats, Floats, Floats], heads: dict[str, Any],
 ) -> pd.DataFrame:  # fmt: skip
     unit, row, weight = members
     low, high, value = (column[row] for column in values)
@@ -300,12 +279,9 @@ def _scored(
         shares: Floats = np.divide(numbers, of, out=np.full(len(units), np.nan), where=of > 0)
         return shares
 
-    renormalised = share(earned, possible_scored)
-    score = renormalised if missing == "renormalise" else share(earned, possible)
-    if missing == "na":
-        score = np.where(n_open > 0, np.nan, score)
+    score = np.where(n_open > 0, np.nan, share(earned, possible))
     lost = np.isnan(score)
-    status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
+    status = np.where(lost, "unscored", "ok")
     reason = np.full(len(units), None, dtype=object)
     reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")
     first = rows.iloc[units["row"].to_numpy()]
@@ -315,12 +291,12 @@ def _scored(
         | {key: units[key].array for key in ("axis", "parent") if key in units}
         | {name: first[name].array for name in ("group_id", "system_id") if name in rows}
         | {
-            "points": np.where((n_open > 0) & (missing == "na"), np.nan, earned),
+            "points": np.where(n_open > 0, np.nan, earned),
             "possible": possible,
             "score": score,
             "low": share(total(ends[0]), possible),
             "high": share(total(ends[1]), possible),
-            "renormalised": renormalised,
+            "renormalised": share(earned, possible_scored),
             "n_criteria": np.bincount(unit, minlength=len(units)),
             "n_scored": np.bincount(unit, minlength=len(units)) - n_open,
             "n_open": n_open,
