@@ -282,7 +282,7 @@ def test_texts_for_scores_and_tables_without_columns_are_errors() -> None:
         with pytest.raises(InputError, match=f"2 scores are texts \\('{text}'\\)"):
             ek.points(pd.DataFrame({"item_id": rows["item_id"], "label": text}), rows)
     table = ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": [True, False]}), rows)
-    for name in ("low", "score", "status"):
+    for name in ("low", "score"):
         with pytest.raises(InputError, match=f"no column '{name}'"):
             ek.summarize(table.drop(columns=name))
     for name in ("score", "low", "high", "renormalised"):
