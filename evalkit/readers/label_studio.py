@@ -59,10 +59,8 @@ def _why_none(annotation: Mapping[str, Any]) -> str:
 
 
 def _person(annotation: Mapping[str, Any]) -> Any:
-    """Who annotated: the person whom `write_label_studio` noted, else an email address, a username or a number."""
-    notes = [result.get("meta") or {} for result in annotation["result"]]
-    by_name = next((note["annotator"] for note in notes if "annotator" in note), None)
-    who = annotation.get("completed_by") if by_name is None else by_name
+    """Who annotated: an email address, a username or a number."""
+    who = annotation.get("completed_by")
     return next((who[name] for name in _NAMES_OF_PEOPLE if who.get(name)), None) if isinstance(who, Mapping) else who
 
 
