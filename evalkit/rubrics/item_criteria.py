@@ -22,6 +22,7 @@ from evalkit.errors import ConfigError, EvalkitError, InputError, counted, error
 from evalkit.readers.finding import find, names
 from evalkit.readers.records import CRITERIA, read_by, renamed
 from evalkit.rubrics.given_scales import scale_of
+from evalkit.rubrics.linting import alike
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
@@ -61,7 +62,6 @@ _ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
 _MADE = ("of_item", "requirement", "points", "sign", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
 _NUMBERED = re.compile(r"[ \t]*(?:\(?(\d{1,4})[.):]|[-*•])(?:[ \t]+|$)")
-_WORD = re.compile(r"\w+")
 _ID = re.compile(r"(?=\S*(?:[^\W_]_[^\W_]|[^\W\d]:\w))[\w:./#-]+", re.ASCII)  # punctuation:no_comma, cites_source
 _NUMBER = re.compile(r"[+−-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*%?", re.IGNORECASE)
 _ADVICE = (
@@ -72,7 +72,6 @@ _OF_LISTS = (
     "; or pass the list in it, as in [json.loads(cell)['rubrics'] for cell in column], and of several lists one with "
     "all entries, each with its points and axis"
 )
-_ALIKE = 0.8
 _INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
@@ -694,14 +693,7 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
             "is one word: write what is true of an answer, or not": re.fullmatch(r"[^\W\d_]{5,}\W?", criterion.text),
         }
         yield from ((f"#{criterion.id}", note) for note, holds in own_notes.items() if holds)
-    words = [{*_WORD.findall(criterion.text.casefold())} for criterion in criteria[:_COMPARED]]
-    for second, later_words in enumerate(words):
-        for first, earlier_words in enumerate(words[:second]):
-            fewer, more = sorted((len(later_words), len(earlier_words)))
-            if not fewer or fewer < _ALIKE * more:
-                continue
-            common = len(later_words & earlier_words)
-            if common >= _ALIKE * (fewer + more - common):
-                is_same = (criteria[first].points > 0) == (criteria[second].points > 0)
-                doubt = "it counts twice" if is_same else "their points have unlike signs"
-                yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: {doubt}"
+    for first, second in alike([criterion.text for criterion in criteria[:_COMPARED]]):
+        is_same = (criteria[first].points > 0) == (criteria[second].points > 0)
+        doubt = "it counts twice" if is_same else "their points have unlike signs"
+        yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: {doubt}"

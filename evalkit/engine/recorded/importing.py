@@ -166,9 +166,7 @@ class Rows:
 
     def criteria(self, given: str | None, rubric: Rubric) -> list[str]:
         """Criterion of each entry."""
-        # the only criterion may have another name than in a table that holds no other
-        several = "criterion" in self.frame.columns and self.frame["criterion"].nunique() > 1
-        if given is None and (several or (len(rubric.names) > 1 and "criterion" in self.frame.columns)):
+        if given is None and "criterion" in self.frame.columns:
             given = "criterion"
         if given is None or (given in rubric.names and given not in self.frame.columns):
             return [rubric.criterion(given).name] * len(self)
@@ -179,7 +177,7 @@ class Rows:
                 raise values.error(
                     index,
                     f"rubric {rubric.id!r} has no criterion {name!r}; {guess(name, rubric.names)}allowed: "
-                    f"{listed(rubric.names)}",
+                    f"{listed(rubric.names)}; if all rows are of one of them, pass criterion={rubric.names[0]!r}",
                 )
         return names
 
@@ -415,8 +413,6 @@ def import_judgments(
     _check_verdicts(verdicts, pairwise, columns["order"])
     times = None if time is None else rows.values("time", time).times()
     columns["sample"] = rows.samples(sample, columns, times)
-    if criterion is None:
-        _warn_of_another_criterion(rows.frame, chosen)
     if sample is None and "sample" not in rows.frame:
         used = (judge, criterion, order, score, text, explanation, model, confidence, system, group, time)
         _warn_of_answers(rows, columns, {column for column in used if isinstance(column, str)})
@@ -435,18 +431,6 @@ def import_judgments(
     if verdicts is not None:
         _check_orders(judgments, verdicts)
     return Keys.of_items(with_typed_ids(table, item), item).restore(judgments)
-
-
-def _warn_of_another_criterion(frame: pd.DataFrame, rubric: Rubric) -> None:
-    """Warn where the table's only criterion has another name than the rubric's."""
-    names = [str(name) for name in frame["criterion"].dropna().unique()] if "criterion" in frame else []
-    if len(rubric.names) == 1 and len(names) == 1 and names != [*rubric.names]:
-        warnings.warn(
-            f"the column 'criterion' says {names[0]!r}, and its scores are stored as {rubric.names[0]!r}, the only "
-            f"criterion of rubric {rubric.id!r}; if they are the same, pass criterion={rubric.names[0]!r}",
-            EvalkitWarning,
-            stacklevel=3,
-        )
 
 
 def _warn_of_answers(rows: Rows, columns: Mapping[str, list[Any]], used: set[str]) -> None:

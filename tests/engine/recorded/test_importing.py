@@ -124,12 +124,11 @@ class TestScores:
         assert shown(table, "sample", "order", "label") == [[3, "AB", "A"], [1, "BA", "B"]]
 
     @pytest.mark.parametrize("name", ["helpfulness", "Tone", 3])
-    def test_another_name_of_the_only_criterion_is_warned_of(self, name):
+    def test_another_name_of_the_only_criterion_is_refused(self, name):
         rows = pd.DataFrame({"item_id": ["a", "b"], "criterion": [name, name], "mark": [1, 3]})
         only = RUBRIC.names[0]
-        with pytest.warns(EvalkitWarning, match=f"'criterion' says '{name}', and its scores are stored as '{only}'"):
-            made = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
-        assert set(made["criterion"]) == {only}
+        with pytest.raises(InputError, match=f"has no criterion '{name}'; .* of one of them, pass criterion='{only}'"):
+            ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
         for table, options in ((rows, {"criterion": only}), (rows.assign(criterion=only), {})):
             assert len(ek.import_judgments(table, RUBRIC, judge=WHO, score="mark", **options)) == 2
 
