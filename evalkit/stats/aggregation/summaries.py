@@ -143,7 +143,7 @@ def _of_points(
         raise InputError(f"the table of points has no numbers in {listed(wrong)}; pass it as ek.points made it")
     check_points(table := table.assign(**numbers))
     table = _with_columns(table, by, items)
-    parts = [name for name in ("axis", "parent") if name in table and name not in by]
+    parts = [name for name in ("axis",) if name in table and name not in by]
     keys = ["rubric", "rubric_version", "criterion", *parts, *by]
     refuse_doubles(table, [*keys, "item_id"], "points", may_miss=keys)
     groups = group(table, keys, may_miss=keys)

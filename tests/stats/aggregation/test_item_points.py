@@ -144,8 +144,10 @@ def test_a_tree_weights_its_groups_and_unscored_leaves_travel_up_as_coverage() -
     assert np.isnan(half["score"])
     assert half["coverage"] == pytest.approx(1 - 1 / 6)
     assert (half["low"], half["high"]) == pytest.approx((3 / 4 + 1 / 12, 1.0))
-    nodes = ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), rows, by="parent").set_index("parent")["score"]
-    assert nodes.to_dict() == pytest.approx({"root": 5 / 6, "g": 1 / 3})
+    for level, expected in ((0, {"root": 1.0, "g": 1 / 3}), (-1, {"root": 5 / 6})):  # the nearest group, and the whole
+        of_groups = rows.assign(axis=[path[level][0] for path in rows["parent"]])
+        nodes = ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), of_groups, by="axis").set_index("axis")
+        assert nodes["score"].to_dict() == pytest.approx(expected)
     through_csv = rows.assign(**{name: rows[name].astype(str) for name in ("parent", "requires")})
     assert ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), through_csv)["score"].iloc[0] == whole["score"]
 
