@@ -66,6 +66,11 @@ def rubric_of(name: str, scale: Mapping[Any, str], level: str = "ordinal", **fie
     )
 
 
+def imported(table: pd.DataFrame, rubric: ek.Rubric, **columns: Any) -> pd.DataFrame:
+    """Judgments on the rubric's only criterion, whatever the table calls it."""
+    return ek.import_judgments(table, rubric, criterion=rubric.names[0], **columns)
+
+
 def long_labels(criterion: str, said: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Labels of {item: {annotator: code}}."""
     flat = [(item, criterion, name, str(code)) for item, codes in said.items() for name, code in codes.items()]
@@ -106,7 +111,7 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
     long = long_labels(criterion, people)
     for level in LEVELS:
         rubric = rubric_of(f"{criterion}-experts-{level}", _scale(level), level)
-        table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
+        table = imported(long, rubric, judge="annotator", score="label")
         full = ek.reliability(table, full=True).iloc[0]
         tally.add(f"{criterion} experts alpha {level}", published["krippendorff"][level], full["alpha_single"])
         if level == "nominal":
@@ -114,7 +119,7 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
             apart = ek.disagreement(ek.vote(table, method="majority"))["disagreement"]
             tally.add(f"{criterion} experts all agree", published["all_agree"], (apart == 0).mean())
     rubric = rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal"))
-    table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
+    table = imported(long, rubric, judge="annotator", score="label")
     votes = ek.vote(table)
     for pair, cell in published["pairwise"].items():
         a, b = (f"e{n}" for n in pair.split("-"))
@@ -132,7 +137,7 @@ def _judges(
     clusters: Mapping[str, str],
     tally: Tally,
 ) -> None:
-    table = ek.import_judgments(replies, rubric_of(criterion, _scale("ordinal")), text="samples")
+    table = imported(replies, rubric_of(criterion, _scale("ordinal")), text="samples")
     votes, labels = ek.vote(table), long_labels(criterion, people)
     middle = {item: {"median": int(np.median(list(codes.values())))} for item, codes in people.items()}
     corpus = figures_of(votes, labels, reference="mean")
@@ -174,7 +179,7 @@ def _six(
             tally.add_all(f"{criterion} jury {rule} {level}", cells[level], row, CORRELATIONS)
     agreement = published["judges_agreement"]
     for level in LEVELS:
-        other = ek.import_judgments(table, rubric_of(f"{criterion}-{level}", _scale(level), level), score="label")
+        other = imported(table, rubric_of(f"{criterion}-{level}", _scale(level), level), score="label")
         alpha = ek.reliability(other).iloc[0]["alpha_single"]
         tally.add(f"{criterion} judges alpha {level}", agreement["krippendorff"][level], alpha)
     apart = ek.disagreement(votes).set_index("item_id")
@@ -211,7 +216,7 @@ def alt_tests(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
         codes = {str(code) for said in people.values() for code in said.values()} | set(long["code"])
         scale = _scale("ordinal") if stars else dict.fromkeys(sorted(codes), "")
         rubric = rubric_of(name.replace("_", "-"), scale, "ordinal" if stars else "nominal")
-        votes = ek.vote(ek.import_judgments(long, rubric, score="code"), method="mean" if stars else "majority")
+        votes = ek.vote(imported(long, rubric, score="code"), method="mean" if stars else "majority")
         made = ek.stats.alt_test(votes, long_labels(rubric.names[0], people), 0.2 if name == "mtbench" else 0.1)
         summary = made.summary.set_index("judge")
         for judge, cell in published.items():
@@ -281,7 +286,7 @@ def _evaluators(reference: Mapping[str, Any], table: pd.DataFrame, gold: pd.Data
 def _jury(name: str, published: Mapping[str, Any], own: pd.DataFrame, tally: Tally) -> None:
     rubric = rubric_of(name.replace("/", "-").replace("_", "-").lower(), {"first": "", "second": ""}, "nominal")
     codes = {"1": "first", "2": "second", None: "unreadable"}
-    votes = ek.vote(ek.import_judgments(own, rubric, score="verdict", codes=codes), method="majority")
+    votes = ek.vote(imported(own, rubric, score="verdict", codes=codes), method="majority")
     gold = own.drop_duplicates("item_id").set_index("item_id")["gold"].map({1: "first", 2: "second"})
     full = ek.reliability(votes, full=True).iloc[0]
     tally.add(f"{name} alpha", published["krippendorff_nominal"], full["alpha_vote"])
@@ -330,10 +335,12 @@ def damo(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
                 continue
             _, judge, prompt = name.split("/")
             mine = replies[(replies["judge"] == judge) & (replies["prompt_id"] == prompt)].assign(judge=name)
-            own = ek.import_judgments(mine, rubric_of(criterion, _scale("ordinal")), text="samples")
+            own = imported(mine, rubric_of(criterion, _scale("ordinal")), text="samples")
             decimal = rubric_of(criterion, _scale("interval"), "interval")  # the authors read 2.5 as it stands
             codes = {None: "unreadable", -1: "unreadable"}
-            theirs = ek.import_judgments(mine, decimal, score=parsed[name], codes=codes)
+            theirs = imported(
+                mine.assign(parsed=mine["item_id"].map(parsed[name])), decimal, score="parsed", codes=codes
+            )
             tally.add(f"{name} unread", published["unparsed"], theirs["error"].notna().sum())
             votes = ek.vote(theirs)
             row = figures_of(votes, labels, reference="mean").loc[name]
@@ -360,7 +367,7 @@ def agent(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
     labels = long_labels("correct", said)
     rubric = rubric_of("correct", {0: "wrong", 1: "right"}, pass_at=1)
     codes = {True: 1, False: 0, None: "unreadable"}
-    table = ek.import_judgments(answers, rubric, judge="prompt_id", score="parsed", codes=codes)
+    table = imported(answers, rubric, judge="prompt_id", score="parsed", codes=codes)
     votes = ek.vote(table, method="majority")
     table = ek.stats.confusion(votes, labels)
     for tool, published in reference["bc038"]["values"].items():

@@ -74,9 +74,11 @@ def variant_of(name: str, replies: pd.DataFrame, parsed: Mapping[str, list[float
     """The replies to one prompt, as evalkit and as the authors read them."""
     rubric = rubric_of(name)
     strays = {score for scores in parsed.values() for score in scores if score is not None}
-    read = {item: parsed[item] for item in replies["item_id"]}
     own = ek.import_judgments(replies, rubric, judge=JUDGE, text="samples")
-    authors = ek.import_judgments(replies, rubric_of(name, strays), judge=JUDGE, score=read, codes={None: "unreadable"})
+    read_by_authors = replies.assign(read=[parsed[item] for item in replies["item_id"]])
+    authors = ek.import_judgments(
+        read_by_authors, rubric_of(name, strays), judge=JUDGE, score="read", codes={None: "unreadable"}
+    )
     labels = ek.extract_labels(replies, {rubric.names[0]: "human_mean"}, item_id="item_id")
     return Variant(name, own, authors, labels, replies.set_index("item_id")["group_id"])
 

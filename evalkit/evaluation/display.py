@@ -119,7 +119,7 @@ def _short_history(history: pd.DataFrame) -> pd.DataFrame:
 
 def _short_points(table: pd.DataFrame) -> pd.DataFrame:
     """Points got of possible, the score, the range that open criteria leave, and how many are open."""
-    names = ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id")
+    names = ("rubric", "rubric_version", "criterion", "item_id", "axis", "system_id")
     words = [got_words(row) for row in records(table[["points", "possible", "low", "high"]])]
     is_open = [f"{n} of {n_all}" for n, n_all in zip(table["n_open"], table["n_criteria"], strict=True)]
     got, ends = zip(*words, strict=True) if words else ((), ())

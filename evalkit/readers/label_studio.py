@@ -1,11 +1,13 @@
 """Labels of Label Studio: its JSON export, tasks with `data` and `annotations` (https://labelstud.io/guide/task_format).
 
 Answers of a model are left out: predictions, and annotations made from them without a person's time (`lead_time`).
+So are annotations that were skipped, or that the last of their `reviews` did not accept.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from evalkit.readers.records import LABELS, Reader
 _ANSWERS = {"choices": "choices", "rating": "rating", "number": "number", "pairwise": "selected"}
 """The kind of a question that gives one label -> the field of its value that has it."""
 _NAMES_OF_PEOPLE = ("email", "username", "id")
+_SKIPPED = "that were skipped"
 _SIDES = {"left": "A", "right": "B"}
 
 
@@ -25,36 +28,39 @@ def _is_export(rows: Any) -> bool:
 
 
 def _read(rows: Any) -> list[Any]:
-    answers, n_unseen = list[dict[str, Any]](), 0
+    answers, reasons = list[dict[str, Any]](), Counter[str]()
     for task in rows:
-        submitted = [annotation for annotation in task["annotations"] if not _is_skipped(annotation)]
-        of_people = [entry for entry in submitted if entry.get("parent_prediction") is None or entry.get("lead_time")]
-        n_unseen += len(submitted) - len(of_people)
+        of_people = list[Mapping[str, Any]]()
+        for annotation in task["annotations"]:
+            reason = _why_none(annotation)
+            reasons[reason] += 1
+            of_people += [annotation] * (not reason)
         if sum(_person(annotation) is None for annotation in of_people) > 1:
             raise InputError(f"task {task.get('id')!r} has several annotations without completed_by; add it")
         for annotation in of_people:
             about = {"id": task.get("id"), "fields": task["data"], "annotator": _person(annotation)}
             about["at"] = annotation.get("updated_at") or annotation.get("created_at")
             answers += [about | answer for answer in _answers(annotation)]
-    if n_unseen:
-        warnings.warn(
-            f"{counted(n_unseen, 'annotation')} made from predictions of a model, which no person looked at, left out",
-            EvalkitWarning,
-            stacklevel=4,
-        )
+    for reason in sorted({*reasons} - {"", _SKIPPED}):
+        warnings.warn(f"{counted(reasons[reason], 'annotation')} {reason}, left out", EvalkitWarning, stacklevel=4)
     return answers
 
 
-def _is_skipped(annotation: Mapping[str, Any]) -> bool:
-    """Whether the person pressed *Skip*: `was_cancelled`, in older exports `skipped`."""
-    return bool(annotation.get("was_cancelled") or annotation.get("skipped"))
+def _why_none(annotation: Mapping[str, Any]) -> str:
+    """Why an annotation is no label of a person; empty if it is one. *Skip* is `was_cancelled`, formerly `skipped`."""
+    reviews = sorted(annotation.get("reviews") or (), key=lambda review: str(review.get("created_at") or ""))
+    reasons: dict[str, object] = {
+        _SKIPPED: annotation.get("was_cancelled") or annotation.get("skipped"),
+        "made from predictions of a model, which no person looked at":
+            annotation.get("parent_prediction") is not None and not annotation.get("lead_time"),
+        "whose last review is a rejection": reviews and reviews[-1].get("accepted") is False,
+    }  # fmt: skip
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _person(annotation: Mapping[str, Any]) -> Any:
-    """Who annotated: the person whom `write_label_studio` noted, else an email address, a username or a number."""
-    notes = [result.get("meta") or {} for result in annotation["result"]]
-    by_name = next((note["annotator"] for note in notes if "annotator" in note), None)
-    who = annotation.get("completed_by") if by_name is None else by_name
+    """Who annotated: an email address, a username or a number."""
+    who = annotation.get("completed_by")
     return next((who[name] for name in _NAMES_OF_PEOPLE if who.get(name)), None) if isinstance(who, Mapping) else who
 
 

@@ -53,7 +53,10 @@ NO_RUBRIC = "table"
 _OF_ITEMS = "labels are of items, whoever judges them; choose the rows that count, and pass labels.drop(columns={!r})"
 _ONE_OF_BOTH = "pass the rows of one in both tables, and then labels.drop(columns={!r})"
 
-_OF_SEVERAL = "of several labels, make a criterion of each that is true or false"
+_OF_SEVERAL = (
+    "table.explode({0!r}) makes a row of each, if no cell has several; else make a criterion of each label, as in "
+    "table.assign(criterion='polite', label=['polite' in cell for cell in table[{0!r}]])"
+)
 
 _LONGEST = 200  # of the words of a level
 _MOST_CRITERIA = 20  # in a message
@@ -347,7 +350,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     for name in [name for name in ("label", *LABEL_KEY, *OWN_KEYS) if name in cells]:
         several = cells.loc[[is_list_like(cell) for cell in cells[name]], name]
         if len(several):
-            way_out = _OF_SEVERAL if name == "label" else f"labels.explode({name!r}) makes a row of each"
+            way_out = _OF_SEVERAL.format(name) if name == "label" else f"labels.explode({name!r}) makes a row of each"
             raise InputError(
                 f"{counted(len(several), 'row')} of the labels have several values in {name!r}, the first in row "
                 f"{several.index[0]}: {several.iloc[0]!r}; a cell has one value: {way_out}"
@@ -508,7 +511,10 @@ def label_text(value: Any, scale: Scale | None) -> str | None:
 def label_of(value: Any, scale: Scale | None, where: str) -> str:
     """`label_text` of a value that must be on the scale; `where` stands before the error."""
     if isinstance(value, (list, dict)):
-        raise InputError(f"{where}: expected a code, a level name or a boolean as label, got {type(value).__name__}")
+        raise InputError(
+            f"{where}: expected a code, a level name or a boolean as label, got {type(value).__name__}; of lists, as "
+            f"in a column 'label', {_OF_SEVERAL.format('label')}"
+        )
     label = label_text(value, scale)
     if label is not None or scale is None:
         return str(label)

@@ -22,6 +22,7 @@ from evalkit.errors import ConfigError, EvalkitError, InputError, counted, error
 from evalkit.readers.finding import find, names
 from evalkit.readers.records import CRITERIA, read_by, renamed
 from evalkit.rubrics.given_scales import scale_of
+from evalkit.rubrics.linting import alike
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
@@ -61,7 +62,7 @@ _ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
 _MADE = ("of_item", "requirement", "points", "sign", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
 _NUMBERED = re.compile(r"[ \t]*(?:\(?(\d{1,4})[.):]|[-*•])(?:[ \t]+|$)")
-_WORD = re.compile(r"\w+")
+_ID = re.compile(r"(?=\S*(?:[^\W_]_[^\W_]|[^\W\d]:\w))[\w:./#-]+", re.ASCII)  # punctuation:no_comma, cites_source
 _NUMBER = re.compile(r"[+−-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*%?", re.IGNORECASE)
 _ADVICE = (
     f"give a list of texts, or of mappings with {listed(FIELDS)}; other names with fields={{'text': 'title'}} or a "
@@ -71,7 +72,6 @@ _OF_LISTS = (
     "; or pass the list in it, as in [json.loads(cell)['rubrics'] for cell in column], and of several lists one with "
     "all entries, each with its points and axis"
 )
-_ALIKE = 0.8
 _INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
@@ -339,7 +339,8 @@ def lint_criteria(
 
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, a field that nothing reads,
           an empty text, points that are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that
-          is unknown or goes in a circle, a ``scale`` that is none, several texts in one, a key that JSON gives twice;
+          is unknown or goes in a circle, a ``scale`` that is none, several texts in one, an id such as ``cites_source``
+          in place of a text, a key that JSON gives twice;
           and, without points, a text that may have them ("[5 points] Names ...", "Names ... (weight: 3)");
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike, a
           scale of its own, one word, one text with semicolons in place of a list. Of more than 300 criteria, only the
@@ -408,23 +409,38 @@ def own_scale(cell: Any) -> Scale:
     return scale_of(cell.tolist() if isinstance(cell, np.ndarray) else _from_text(cell))
 
 
-def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]) -> None:
-    """Raise for a criterion (id and cell) whose own scale is none, or none of those that it is judged on."""
-    fits: dict[str, bool] = {}
+def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale], *, judged: bool = False) -> None:
+    """Raise for a criterion (id and cell) whose own scale is none, or none of those that it is judged on.
+
+    Unless they are `judged` already, raise too for descriptions of levels that those do not have: no judge reads them.
+    """
+    own_scales: dict[str, Scale] = {}
     for name, cell in rows:
-        if is_missing(cell):
+        if is_missing(cell) or repr(cell) in own_scales:
             continue
-        if repr(cell) not in fits:
-            with error_at(f"criterion {name!r}", InputError, EvalkitError):
-                fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
-        if not fits[repr(cell)]:
+        with error_at(f"criterion {name!r}", InputError, EvalkitError):
+            own = own_scales[repr(cell)] = own_scale(cell)
+        fitting = [scale for scale in scales if _is_on(own, scale)]
+        if not fitting:
             judged_on = " or ".join(str([*scale.codes]) for scale in scales)
+            change = f"rubric.edit('requirement', scale={[*own.codes]}, pass_at=…)"
             raise InputError(
                 f"criterion {name!r} has the scale {cell!r}, but the rubric judges on {judged_on}: judge the rows of "
-                "each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores to points as one "
-                "table: item_id, passed, score (the score_norm), with scale=ek.Scale.of({0: '', 1: ''}, pass_at=1). "
-                "To judge all on the rubric's scale, drop their own: the rows' column scale, or the criteria's field"
+                f"each scale apart, with {change}. Then pass all scores to points as one table: item_id, passed, score "
+                "(the score_norm), with scale=ek.Scale.of({0: '', 1: ''}, pass_at=1). To judge all on the rubric's "
+                "scale, drop their own: the rows' column scale, or the criteria's field"
             )
+        if not judged and not any(_words(own).items() <= _words(scale).items() for scale in fitting):
+            raise InputError(
+                f"criterion {name!r} describes the levels of its scale ({cell!r:.80}) in words that the rubric does "
+                "not have, so no judge reads them: write them into its text, and give the codes alone, as in 'scale': "
+                f"{[*own.codes]}"
+            )
+
+
+def _words(scale: Scale) -> dict[Any, str]:
+    """The descriptions of the levels that have one, by code."""
+    return {code: text.strip().casefold() for code, text in scale.items() if text.strip()}
 
 
 def _is_on(own: Scale, judged_on: Scale) -> bool:
@@ -579,16 +595,28 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
     where = f"criterion {id_text(fields['id'])}" if "id" in fields else f"criterion {number}"
     if unread := [name for name in fields if name not in FIELDS]:
         nested = next((name for name in unread if isinstance(fields[name], Mapping)), None)
+        texts = [name for name in unread if isinstance(fields[name], str)]
+        advice = {
+            f"; leave out what does not count with ignore={[*map(str, unread)] if 'text' in fields else '[…]'}": True,
+            f"; {nested!r} has fields of its own: put what counts of them beside the text": nested is not None,
+            f", but then no judge reads {listed(texts)}: if they say when the criterion is met, or are the levels of a "
+            "scale, write them into the text, as in [{'text': f\"{entry['name']}: {entry['low']} … {entry['high']}\"} "
+            "for entry in cell], with the codes of a scale as 'scale': [1, 2, 3]": texts,
+        }
         raise InputError(
             f"{where} has fields that nothing reads: "
-            f"{', '.join(f'{name!r} ({str(fields[name])[:40]!r})' for name in unread)}; {_ADVICE}; leave out what does "
-            f"not count with ignore={[*map(str, unread)] if 'text' in fields else '[…]'}"
-            + (f"; {nested!r} has fields of its own: put what counts of them beside the text" if nested else "")
+            f"{', '.join(f'{name!r} ({str(fields[name])[:40]!r})' for name in unread)}; {_ADVICE}"
+            + "".join(part for part, holds in advice.items() if holds)
         )
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where} has no text (fields: {listed(members, most=12)}); {_ADVICE}")
     statement = str(canonical(text)).strip()
+    if _ID.fullmatch(statement):
+        raise InputError(
+            f"{where} is an id, not a statement ({statement[:60]!r}); give what is true of an answer that meets it, as "
+            "in [STATEMENTS[name] for name in cell]"
+        )
     if _SEVERAL.match(statement) or statement.startswith(('{"', "{'", '["', "['", "[{")):
         raise InputError(f"{where} is several in one text, or JSON ({statement[:60]!r}); {_ADVICE}")
     points = fields.get("points")
@@ -665,14 +693,7 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
             "is one word: write what is true of an answer, or not": re.fullmatch(r"[^\W\d_]{5,}\W?", criterion.text),
         }
         yield from ((f"#{criterion.id}", note) for note, holds in own_notes.items() if holds)
-    words = [{*_WORD.findall(criterion.text.casefold())} for criterion in criteria[:_COMPARED]]
-    for second, later_words in enumerate(words):
-        for first, earlier_words in enumerate(words[:second]):
-            fewer, more = sorted((len(later_words), len(earlier_words)))
-            if not fewer or fewer < _ALIKE * more:
-                continue
-            common = len(later_words & earlier_words)
-            if common >= _ALIKE * (fewer + more - common):
-                is_same = (criteria[first].points > 0) == (criteria[second].points > 0)
-                doubt = "it counts twice" if is_same else "their points have unlike signs"
-                yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: {doubt}"
+    for first, second in alike([criterion.text for criterion in criteria[:_COMPARED]]):
+        is_same = (criteria[first].points > 0) == (criteria[second].points > 0)
+        doubt = "it counts twice" if is_same else "their points have unlike signs"
+        yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: {doubt}"

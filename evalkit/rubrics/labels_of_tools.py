@@ -22,19 +22,10 @@ from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.readers.finding import find, recognized
 from evalkit.readers.records import LABELS, Reader, read_by
 from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.human_labels import (
-    COUNTED,
-    OF_LOG,
-    TEXT_HASH,
-    as_labels,
-    as_worded,
-    label_of,
-    label_text,
-    of_these_texts,
-)
+from evalkit.rubrics.human_labels import COUNTED, OF_LOG, TEXT_HASH, as_labels, as_worded, label_of, label_text
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
-from evalkit.rubrics.scales import code_text, number
+from evalkit.rubrics.scales import code_text
 from evalkit.tables.files import read_frame, records, write_frame
 from evalkit.tables.grouping import refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
@@ -46,8 +37,8 @@ _FORMS = (
     "the JSON export of Label Studio, dataset.records.to_list(flatten=True) of Argilla (in memory or as JSON), a log "
     "of evalkit's tuner or label page, a table with item_id, criterion, annotator and label (other names by "
     "frame.rename(columns={'id': 'item_id'}); a column per question by frame.melt(id_vars=['item_id', 'annotator'], "
-    "var_name='criterion', value_name='label')), or any other form with reader= that reads it; ek.extract_labels reads "
-    "labels beside the texts of items"
+    "value_vars=['tone', 'style'], var_name='criterion', value_name='label')), or any other form with reader= that "
+    "reads it; ek.extract_labels reads labels beside the texts of items"
 )
 
 
@@ -62,7 +53,8 @@ def load_labels(
     """The labels of people in an export of Label Studio or Argilla, in evalkit's own log, or in a table of labels.
 
     What a model said is left out: predictions of Label Studio, annotations that were made from predictions without a
-    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, and what a lead decided.
+    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, what a reviewer rejected,
+    and what a lead decided.
     Of several labels of one person for one thing, the last counts.
 
     Parameters
@@ -281,13 +273,8 @@ def _standing(lines: list[_Row]) -> _Row:
     return next((line for line in valid if line.get("source") in (None, *COUNTED)), lines[-1])
 
 
-def write_label_studio(
-    path: str | Path, items: ItemsLike, rubric: RubricLike, *, labels: pd.DataFrame | None = None
-) -> str:
-    """Write items as tasks that Label Studio imports, with labels as annotations.
-
-    Label Studio takes only its own users as authors, so imported annotations are of the user who imports. The name of
-    the person is noted in each result, where `load_labels` finds it.
+def write_label_studio(path: str | Path, items: ItemsLike, rubric: RubricLike) -> str:
+    """Write items as tasks that Label Studio imports.
 
     Parameters
     ----------
@@ -295,77 +282,45 @@ def write_label_studio(
         The file (.json) to write.
     items, rubric
         As for `judge`.
-    labels
-        A labels table.
 
     Returns
     -------
     str
-        The labeling interface of the rubric: paste it into the project's settings, *Labeling Interface*, *Code*.
+        The labeling interface of the rubric: paste it into the project's settings, *Labeling Interface*, *Code*. The
+        export of the project is what `load_labels` reads.
 
     Examples
     --------
     >>> import tempfile
     >>> item, path = {"item_id": "a", "answer": "Yes."}, Path(tempfile.mkdtemp(), "tasks.json")
     >>> scale = {"name": "tone", "scale": {1: "rude", 2: "kind"}}
-    >>> labels = pd.DataFrame({"item_id": ["a"], "criterion": ["tone"], "annotator": ["Ana"], "label": ["2"]})
-    >>> interface = write_label_studio(path, [item], Rubric(id="r", inputs=["answer"], criteria=[scale]), labels=labels)
-    >>> load_labels(path).to_dict("records")
-    [{'item_id': 'a', 'criterion': 'tone', 'annotator': 'Ana', 'label': '2'}]
+    >>> interface = write_label_studio(path, [item], Rubric(id="r", inputs=["answer"], criteria=[scale]))
+    >>> interface.splitlines()[1], path.read_text().strip()
+    ('<Header value="answer"/><Text name="answer" value="$answer"/>', '[{"data":{"answer":"Yes.","item_id":"a"}}]')
     """
     scales = rubric_of(rubric)
-    names, tasks = scales.input_names, dict[str, _Row]()
+    names, tasks = scales.input_names, list[_Row]()
     # Label Studio takes no name twice: a text that is called as a question gets another one
     name_of = {name: name if name not in scales.names else f"{name}_text" for name in names}
     shown_input = name_of["answer" if "answer" in names else names[-1]]  # what the questions are attached to
-    numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
-    frame = as_items(items)
-    labels = None if labels is None else of_these_texts(labels, frame, scales, {})
-    for item in records(frame):
+    for item in records(as_items(items)):
         texts = dict.fromkeys(names, "")  # Label Studio wants all that the interface shows
         for name, value in item.items():
             if value is not None:
                 texts[name] = value if isinstance(value, str) else canonical_json(value).decode()
-        tasks[item["item_id"]] = {"data": texts, "annotations": {}}
-    lost = 0
-    for row in [] if labels is None else records(labels):
-        name, person = row["criterion"], row["annotator"]
-        if name in scales.names and row.get("source") != "adjudicated":  # a lead's decision is no third person
-            label = _offered(row["label"], scales.criterion(name), is_number=name in numbers)
-            lost += label is None and row["label"] is not None
-            if label is not None and row["item_id"] in tasks:
-                results = tasks[row["item_id"]]["annotations"].setdefault(person, {"result": []})["result"]
-                control, value = ("number", label) if name in numbers else ("choices", [label])
-                head = {"id": f"annotations-{len(results)}", "from_name": name, "to_name": shown_input, "type": control}
-                results.append(head | {"value": {control: value}, "meta": {"annotator": person}})
-    if lost:
-        warnings.warn(f"{counted(lost, 'label')} on no level, such as true, not written", EvalkitWarning, stacklevel=2)
-    rows = [task | {"annotations": [*task["annotations"].values()]} for task in tasks.values()]
-    write_frame(pd.DataFrame(rows), path)
+        tasks.append({"data": texts})
+    write_frame(pd.DataFrame(tasks), path)
     parts = [f'<Header value="{name}"/><Text name="{name_of[name]}" value="${name}"/>' for name in names]
-    controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
-    return "\n".join(["<View>", *parts, *controls, "</View>"])
+    return "\n".join(
+        ["<View>", *parts, *(_control(criterion, shown_input) for criterion in scales.criteria), "</View>"]
+    )
 
 
-def _offered(label: Any, criterion: Criterion, *, is_number: bool) -> Any:
-    """A label as the control stores it: a number, or the code of a level; None for what the control does not offer."""
-    scale = criterion.scale
-    if is_number:
-        return number(label)
-    if label is None:
-        return None
-    code = scale.by_value(label)
-    code = scale.named(str(label)) if code is None else code
-    if code is None and str(label).casefold() in ("true", "false") and scale.codes == (0, 1):
-        code = int(str(label).casefold() == "true")
-    return None if code is None else code_text(code)
-
-
-def _control(criterion: Criterion, shown: str, *, is_number: bool) -> str:
+def _control(criterion: Criterion, shown: str) -> str:
     """The part of the labeling interface that asks for a criterion; `alias` is what Label Studio stores."""
     name = f"name={quoteattr(criterion.name)} toName={quoteattr(shown)}"
     header = f"<Header value={quoteattr(criterion.description or criterion.name)}/>"
-    if is_number:
+    if not criterion.scale.codes or criterion.scale.level == "interval":
         ends = "" if criterion.scale.is_open else f' min="{criterion.scale.lowest:g}" max="{criterion.scale.highest:g}"'
         return f"{header}<Number {name}{ends}/>"
     codes = [(quoteattr(code_text(code)), quoteattr(text or code_text(code))) for code, text in criterion.scale.items()]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -65,13 +64,12 @@ def _warnings(rubric: Rubric) -> Iterator[tuple[str, str]]:
 def _of_criterion(criterion: Criterion, *, pointwise: bool) -> list[str]:
     scale = criterion.scale
     bare = [code_text(code) for code, text in scale.items() if not text.strip()]
-    alike = [(code_text(code), code_text(other)) for (code, text), (other, other_text) in combinations(scale.items(), 2)
-             if _overlap(text, other_text) >= _ALIKE]  # fmt: skip
+    labels = [code_text(code) for code, _ in scale.items()]
     verdicts = {scale.passed(code) for code in scale}  # of a range: its ends
     problems: dict[str, object] = {
         f"level {', '.join(bare)} has no text: judges will guess what it means": bare,
-        **{f"levels {code} and {other} read almost alike: judges cannot tell them apart": True
-           for code, other in alike},
+        **{f"levels {labels[first]} and {labels[second]} read almost alike: judges cannot tell them apart": True
+           for first, second in alike([text for _, text in scale.items()])},
         "no pass rule (pass_at or pass_if): no pass rate, and not usable in a gate": pointwise and not scale.has_rule,
         f"every level {'passes' if verdicts == {True} else 'fails'}: the pass rule tells nothing apart":
             scale.has_rule and len(verdicts) == 1,
@@ -81,7 +79,11 @@ def _of_criterion(criterion: Criterion, *, pointwise: bool) -> list[str]:
     return [problem for problem, holds in problems.items() if holds]
 
 
-def _overlap(text: str, other: str) -> float:
-    """Share of words that two texts have in common (Jaccard), 0-1."""
-    words, others = set(_WORD.findall(text.casefold())), set(_WORD.findall(other.casefold()))
-    return len(words & others) / len(words | others) if words and others else 0.0
+def alike(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The places of texts that have most words in common (Jaccard), the later one by one."""
+    words = [{*_WORD.findall(text.casefold())} for text in texts]
+    for second, later in enumerate(words):
+        for first, earlier in enumerate(words[:second]):
+            common = len(later & earlier)
+            if common and common >= _ALIKE * (len(later) + len(earlier) - common):
+                yield first, second

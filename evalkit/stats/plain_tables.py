@@ -921,11 +921,10 @@ def take_votes(
     columns_there = names_in(source)
     name = "votes" if "judge" in columns_there else "scores"
     check_points(source)
-    kind_of_part = next(iter({"axis", "parent"} & columns_there), None)
     # points by axis: each axis is compared as a criterion is
-    if kind_of_part and {"possible", "renormalised"} <= columns_there:
-        names = source[kind_of_part].astype(object)
-        source = source.assign(criterion=names.where(names.notna(), f"no {kind_of_part}"))
+    if {"axis", "possible", "renormalised"} <= columns_there:
+        names = source["axis"].astype(object)
+        source = source.assign(criterion=names.where(names.notna(), "no axis"))
     frame, keys = take_rows_by(source, name, by, need=[*_KEY_OF_ROWS[name], *need], function=function, scale=scale)
     return (frame if name == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))), keys
 

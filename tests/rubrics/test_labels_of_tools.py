@@ -174,35 +174,25 @@ def argilla(**answers: Any) -> list[dict[str, Any]]:
     return [{"id": "a", "status": "pending", "text": "x"} | {f"q.responses{end}": of for end, of in columns.items()}]
 
 
-@pytest.mark.long
 def test_what_is_written_for_label_studio_comes_back(tmp_path: Path) -> None:
-    for seed in range(20):
+    for seed in range(10):
         rng = random.Random(seed)
         items = [
             {"item_id": f"i{n}", "question": "<b>&\"'", "answer": rng.choice(["Да.", "]]>", "x\ny"])} for n in range(4)
         ]
-        pairs = [(item["item_id"], who) for item in items for who in ("Ana", "ben@example.org")]
-        truth = {(item, what, who): label for item, who in pairs for what, label in draw(rng).items()}
-        keys = ["item_id", "criterion", "annotator"]
-        labels = pd.DataFrame([dict(zip(keys, key, strict=True)) | {"label": label} for key, label in truth.items()])
-        path = tmp_path / "tasks.json"
-        interface = write_label_studio(path, items, RUBRIC, labels=labels)
-        assert read(path, rubric=RUBRIC) == truth, seed
-        tasks = json.loads(path.read_bytes())
-        # as Label Studio's importer: own ids, the importing user as author, unknown fields of the annotation dropped
+        interface = ET.fromstring(write_label_studio(tmp_path / "tasks.json", items, RUBRIC))
+        objects = {one.get("name"): one.get("value", "")[1:] for one in interface.iter("Text")}
+        controls = {one.get("name"): one for one in interface if one.get("toName")}
+        assert {one.get("toName") for one in controls.values()} <= {*objects}
+        offered = {name: [choice.get("alias") for choice in one] for name, one in controls.items()}
+        tasks, truth = json.loads((tmp_path / "tasks.json").read_bytes()), Truth()
         for number, task in enumerate(tasks):
-            task["id"] = number
-            task["annotations"] = [annotation({}, 1, rng, 3) | {"result": one["result"]} for one in task["annotations"]]
-        assert read(tasks, rubric=RUBRIC) == truth, seed
-        controls = {one.get("name"): one for one in ET.fromstring(interface) if one.get("toName")}
-        objects = {one.get("name"): one.get("value", "")[1:] for one in ET.fromstring(interface).iter("Text")}
-        for task in tasks:
             assert {*objects.values()} <= {*task["data"]}
-            for one in task["annotations"]:
-                for found in one["result"]:
-                    offered = {choice.get("alias") for choice in controls[found["from_name"]]}
-                    assert found["to_name"] in objects
-                    assert {*found["value"]["choices"]} <= offered
+            labels = {name: rng.choice(aliases) for name, aliases in offered.items()}
+            answers = [result(name, "choices", {"choices": [label]}) for name, label in labels.items()]
+            task |= {"id": number, "annotations": [annotation({}, 1, rng, 3) | {"result": answers}]}
+            truth |= {(task["data"]["item_id"], name, "1"): str(label) for name, label in labels.items()}
+        assert read(tasks, rubric=RUBRIC) == truth, seed
 
 
 @pytest.mark.long
@@ -257,9 +247,8 @@ def test_the_log_of_the_label_page_gives_the_labels_that_it_shows(tmp_path: Path
         shown = as_truth(of_people[["item_id", "criterion", "annotator", "label"]])
         assert shown
         assert read(path, rubric=RUBRIC) == shown, seed
-        ek.rubrics.write_label_studio(tmp_path / "tasks.json", items, RUBRIC, labels=labels)
         labels.to_csv(tmp_path / "labels.csv", index=False)
-        assert read(tmp_path / "tasks.json", rubric=RUBRIC) == read(tmp_path / "labels.csv", rubric=RUBRIC) == shown
+        assert read(tmp_path / "labels.csv", rubric=RUBRIC) == shown
 
 
 def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
@@ -322,27 +311,28 @@ def test_annotations_that_nobody_looked_at_are_counted() -> None:
     assert as_truth(table) == {("1", "tone", "2"): "1"}
 
 
-def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
-    scales = [{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1},
-              {"name": "d", "scale": {0: "no", 1: "mid", 2: "yes"}, "pass_at": 1},
-              {"name": "n", "level": "interval", "scale": {0: "none", 10: "all"}}]  # fmt: skip
-    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=scales)
-    given = [
-        ("c", "true", "1"), ("c", "no", "0"), ("c", "1.0", "1"), ("d", "yes", "2"), ("d", "false", None),
-        ("n", "3.5", 3.5),
-    ]  # fmt: skip
-    for name, label, code in given:
-        row = {"item_id": "a", "criterion": name, "annotator": "Ana", "label": label}
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            write_label_studio(
-                tmp_path / "t.json", [{"item_id": "a", "answer": "x"}], rubric, labels=pd.DataFrame([row])
-            )
-        (task,) = json.loads((tmp_path / "t.json").read_text())
-        written = [one["value"] for annotation in task["annotations"] for one in annotation["result"]]
-        kind = "number" if name == "n" else "choices"
-        assert written == ([] if code is None else [{kind: code if name == "n" else [code]}]), label
-        assert [str(one.message) for one in told] == ["1 label on no level, such as true, not written"] * (code is None)
+@pytest.mark.parametrize(("accepted", "n"), [([], 2), ([False, True], 2), ([True, False], 1), ([None], 2)])
+def test_annotations_that_a_reviewer_rejected_last_are_counted(accepted: list[Any], n: int) -> None:
+    rng = random.Random(1)
+    reviews = [{"accepted": value, "created_at": f"2026-03-{day:02d}"} for day, value in enumerate(accepted, 10)]
+    annotations = [annotation({"tone": "3"}, 1, rng, 1, reviews=rng.sample(reviews, len(reviews))),
+                   annotation({"tone": "1"}, 2, rng, 1, ground_truth=True)]  # fmt: skip
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = ek.load_labels([{"id": 1, "data": {}, "annotations": annotations}], criteria={"tone": "tone"})
+    assert len(table) == n
+    assert sum("1 annotation whose last review is a rejection, left out" in str(w.message) for w in caught) == 2 - n
+
+
+def test_lists_of_labels_are_refused_with_lines_that_work() -> None:
+    one = pd.DataFrame({"item_id": ["a", "b"], "criterion": "tone", "label": [["kind"], ["rude"]]})
+    several = one.assign(label=[["kind", "polite"], ["rude"]])
+    for read in (lambda table: ek.load_labels(table), lambda table: ek.extract_labels(table, {"tone": "label"})):
+        with pytest.raises(InputError, match=r"table\.explode\('label'\) makes a row .* table\.assign\(criterion="):
+            read(several)
+    assert ek.load_labels(one.explode("label"))["label"].tolist() == ["kind", "rude"]
+    made = several.assign(criterion="polite", label=["polite" in cell for cell in several["label"]])
+    assert ek.load_labels(made)["label"].tolist() == ["true", "false"]
 
 
 LINE = {
@@ -412,13 +402,10 @@ def test_no_name_of_a_labeling_interface_is_there_twice(tmp_path: Path) -> None:
         {"name": "n", "level": "interval", "scale": {0: "none", 2.5: "all"}}])  # fmt: skip
     for rubric in (own, "requirement"):
         rows = [{"item_id": "a", "answer": "x", "tone": "t", "requirement": "r", "question": "q"}]
-        name = "tone" if rubric is own else "requirement"
-        labels = pd.DataFrame({"item_id": ["a"], "criterion": [name], "annotator": ["Ana"], "label": ["1"]})
-        interface = ET.fromstring(write_label_studio(tmp_path / "t.json", rows, rubric, labels=labels))
+        interface = ET.fromstring(write_label_studio(tmp_path / "t.json", rows, rubric))
         names = [one.get("name") for one in interface.iter() if one.get("name")]
         assert len({*names}) == len(names)
         assert {one.get("toName") for one in interface.iter() if one.get("toName")} <= {*names}
-        assert read(tmp_path / "t.json", rubric=rubric) == {("a", name, "Ana"): "1"}
         ends = [(one.get("min"), one.get("max")) for one in interface.iter("Number")]
         assert ends == ([("0", "2.5")] if rubric is own else [])
     with pytest.raises(InputError, match=r"allowed: any number from 0 to 2\.5"):

@@ -213,3 +213,42 @@ def test_texts_in_a_list_of_dr_tulu_have_its_sign() -> None:
     item = {"item_id": 1, "criteria": {"negative_rubrics": ["Invents a source"], "positive_rubrics": ["Cites"]}}
     rows = ek.explode_criteria([item], fields="dr_tulu")
     assert dict(zip(rows["requirement"], rows["points"], strict=True)) == {"Invents a source": -1.0, "Cites": 1.0}
+
+
+ANCHORED = {"name": "Order", "criteria_description": "Is it in order?", "1-2": "No order", "9-10": "In order"}
+AXIS = {"axis": "Formality", "low": "slang", "high": "formal words"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "options", "lost"),
+    [
+        (ANCHORED, {}, "'name', 'criteria_description', '1-2', '9-10'"),
+        (ANCHORED, {"fields": {"text": "criteria_description", "axis": "name"}}, "'1-2', '9-10'"),
+        (AXIS, {}, "'low', 'high'"), (AXIS, {"fields": {"text": "high"}}, "'low'"),
+    ],
+)  # fmt: skip
+def test_advice_to_ignore_texts_names_what_no_judge_would_read(entry: Any, options: Any, lost: str) -> None:
+    with pytest.raises(InputError, match=f"no judge reads {re.escape(lost)}: .* write them into the text"):
+        ek.explode_criteria([{"item_id": 1, "answer": "a", "criteria": [entry]}], **options)
+
+
+def test_levels_in_words_that_no_judge_would_read_are_refused() -> None:
+    def judged(scale: Any, text: str = "Is formal") -> int:
+        five = ek.load_rubric("requirement").edit("requirement", scale=[1, 2, 3], pass_at=3)
+        items = [{"item_id": 1, "answer": "a", "criteria": [{"text": text, "scale": scale}]}]
+        return len(ek.judge(items, five, "fake:strict", samples=1, progress=False))
+
+    with pytest.raises(InputError, match=r"in words that the rubric does not have.* 'scale': \[1, 2, 3\]"):
+        judged({1: "slang", 2: "mixed", 3: "formal"})
+    assert judged([1, 2, 3], "Is formal (1: slang, 2: mixed, 3: formal)") == 1
+
+
+@pytest.mark.parametrize("name", ["punctuation:no_comma", "no_comma", "length_constraints:number_words", "x_1"])
+def test_ids_are_no_statements(name: str) -> None:
+    with pytest.raises(InputError, match=r"criterion 2 is an id, not a statement .* in \[STATEMENTS\[name\] for"):
+        ek.explode_criteria([{"item_id": 1, "answer": "a", "criteria": ["Is short", name]}])
+
+
+@pytest.mark.parametrize("text", ["Concise", "well-written", "12:30", "a/b", "時間:正確"])
+def test_a_word_may_be_a_statement(text: str) -> None:
+    assert ek.explode_criteria([{"item_id": 1, "answer": "a", "criteria": [text]}])["requirement"].tolist() == [text]

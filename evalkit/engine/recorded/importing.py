@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -28,15 +28,12 @@ from evalkit.stats.plain_tables import Keys
 from evalkit.tables import schemas
 from evalkit.tables.items import as_frame, id_texts, is_missing, with_typed_ids
 
-Column = str | pd.Series | Mapping[Any, Any]
-"""A column of the table by name, a Series on its index, or a mapping from item to value."""
-
 
 @dataclass(frozen=True)
 class Values:
     """The values of one argument, one per score or reply.
 
-    `name` is the argument, `column` its column in messages, `rows` are the rows of the table that the values are in.
+    `name` is the argument, `column` its column, `rows` are the rows of the table that the values are in.
     """
 
     name: str
@@ -120,9 +117,10 @@ class Rows:
     has_lists: bool
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, item: Column | None, score: Column | None, text: Column | None) -> Rows:
+    def of(cls, frame: pd.DataFrame, item: str | None, score: str | None, text: str | None) -> Rows:
         """The entries of a table; a cell that is a list has one entry per element."""
-        if (score is None) == (text is None):
+        name, column = ("score", score) if text is None else ("text", text)
+        if column is None or (score is not None and text is not None):
             raise ConfigError(
                 "import_judgments takes either score= (scores) or text= (raw replies); pass exactly one of them"
             )
@@ -130,14 +128,12 @@ class Rows:
             ids = id_texts(frame.index, None)
         else:
             item = "item_id" if item is None else item
-            ids = id_texts(_column(frame, "item", item, None), item if isinstance(item, str) else "item")
-        name, chosen = ("score", score) if text is None else ("text", text)
-        cells = _column(frame, name, chosen, ids).tolist()
+            ids = id_texts(_column(frame, "item", item), item)
+        cells = _column(frame, name, column).tolist()
         is_list = [isinstance(cell, (list, tuple, np.ndarray)) for cell in cells]
         # an empty list is a missing answer: its item would vanish
         lists = [(list(cell) or [None]) if several else [cell] for cell, several in zip(cells, is_list, strict=True)]
         rows = np.repeat(np.arange(len(lists)), [len(several) for several in lists])
-        column = chosen if isinstance(chosen, str) else name
         values = Values(name, column, [value for several in lists for value in several], rows, frame.index)
         return cls(frame, ids, rows, values, text is not None, any(is_list))
 
@@ -149,39 +145,30 @@ class Rows:
         """Item of each entry."""
         return [self.ids[row] for row in self.at]
 
-    def values(self, name: str, given: Column) -> Values:
+    def values(self, name: str, column: str) -> Values:
         """The values of an argument."""
-        cells = _column(self.frame, name, given, self.ids).tolist()
-        column = given if isinstance(given, str) else name
+        cells = _column(self.frame, name, column).tolist()
         return Values(name, column, [cells[row] for row in self.at], self.at, self.frame.index)
 
-    def judges(self, judge: Column | Judge | None, annotator: Column | None) -> tuple[list[str], list[float] | None]:
+    def judges(self, judge: str | Judge | None) -> tuple[list[str], list[float] | None]:
         """The judge of each entry, and its weight if one Judge is given for all."""
-        if annotator is not None:
-            if judge is not None:
-                raise ConfigError(
-                    "judge= and annotator= both set the column judge of the result; pass only one of them"
-                )
-            return self.values("annotator", annotator).required(), None
         if judge is None:
             if "judge" not in self.frame.columns:
                 raise ConfigError(
                     "judge= is missing; pass the column that names the judge, or one judge such as 'openai:gpt-4o-mini'"
                 )
             judge = "judge"
-        if isinstance(judge, str) and judge not in self.frame.columns and ":" in judge:
+        if not isinstance(judge, Judge) and judge not in self.frame.columns and ":" in str(judge):
             judge = Judge.of(judge)
         if isinstance(judge, Judge):
             return [judge.name] * len(self), [judge.weight] * len(self)
         return self.values("judge", judge).required(), None
 
-    def criteria(self, given: Column | None, rubric: Rubric) -> list[str]:
+    def criteria(self, given: str | None, rubric: Rubric) -> list[str]:
         """Criterion of each entry."""
-        # the only criterion may have another name than in a table that holds no other
-        several = "criterion" in self.frame.columns and self.frame["criterion"].nunique() > 1
-        if given is None and (several or (len(rubric.names) > 1 and "criterion" in self.frame.columns)):
+        if given is None and "criterion" in self.frame.columns:
             given = "criterion"
-        if given is None or (isinstance(given, str) and given in rubric.names and given not in self.frame.columns):
+        if given is None or (given in rubric.names and given not in self.frame.columns):
             return [rubric.criterion(given).name] * len(self)
         values = self.values("criterion", given)
         names = values.required()
@@ -190,11 +177,11 @@ class Rows:
                 raise values.error(
                     index,
                     f"rubric {rubric.id!r} has no criterion {name!r}; {guess(name, rubric.names)}allowed: "
-                    f"{listed(rubric.names)}",
+                    f"{listed(rubric.names)}; if all rows are of one of them, pass criterion={rubric.names[0]!r}",
                 )
         return names
 
-    def orders(self, given: Column | None, *, pairwise: bool) -> list[str | None]:
+    def orders(self, given: str | None, *, pairwise: bool) -> list[str | None]:
         """Order of each entry; None if single answers are judged."""
         given = "order" if given is None and pairwise and "order" in self.frame.columns else given
         if given is None:
@@ -207,7 +194,7 @@ class Rows:
                 raise orders.error(index, f"invalid order {value!r}; map it to 'AB' or 'BA'")
         return orders.values
 
-    def samples(self, given: Column | None, key: Mapping[str, list[Any]], times: pd.Series | None) -> list[int]:
+    def samples(self, given: str | None, key: Mapping[str, list[Any]], times: pd.Series | None) -> list[int]:
         """Sample of each entry: as given, or numbered in the order of `times` or of the rows."""
         given = "sample" if given is None and "sample" in self.frame.columns and not self.has_lists else given
         keys = list(zip(key["item_id"], key["criterion"], key["judge"], key["order"], strict=True))
@@ -250,7 +237,7 @@ class Rows:
                 stacklevel=4,
             )
 
-    def refuse_several_systems(self, system: Column | None, inputs: Iterable[str]) -> None:
+    def refuse_several_systems(self, system: str | None, inputs: Iterable[str]) -> None:
         """InputError where one item has the answers of several systems, which would be averaged as one."""
         names = [*(("system", "system_id") if system is None else ()), *inputs]
         for name in [name for name in names if self.frame.columns.tolist().count(name) == 1]:
@@ -264,14 +251,14 @@ class Rows:
                     "and its system as system="
                 )
 
-    def of_items(self, name: str, given: Column) -> list[str | None]:
+    def of_items(self, name: str, given: str) -> list[str | None]:
         """A string per item, the same in all of its rows."""
         values = self.values(name, given)
         texts = values.texts()
         values.same_for("item", self.items, texts)
         return texts
 
-    def weights(self, given: Column, judges: list[str]) -> list[float]:
+    def weights(self, given: str, judges: list[str]) -> list[float]:
         """Weight of each entry, the same for all of a judge."""
         values = self.values("weight", given)
         weights = values.numbers(least=0)
@@ -284,38 +271,25 @@ class Rows:
         return weights.tolist()
 
 
-def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -> pd.Series:
-    """The values of an argument, as a column of the table."""
-    if isinstance(given, str):
-        if given not in frame.columns:
-            raise InputError(
-                f"{name}={given!r}: the table has no such column; {guess(given, frame.columns)}it has "
-                f"{listed(frame.columns, most=30)}"
-            )
-        column = frame[given]
-        if isinstance(column, pd.DataFrame):
-            raise InputError(f"{name}={given!r}: the table has this column twice")
-        return column
-    if isinstance(given, pd.Series):
-        missing = frame.index.difference(given.index)
-        if len(missing) or given.index.has_duplicates:
-            why = "has a value twice" if given.index.has_duplicates else f"lacks {listed(missing)}"
-            raise InputError(f"{name}= is a Series whose index {why}; it needs one value for each row of the table")
-        return given.reindex(frame.index)
-    if isinstance(given, Mapping) and ids is not None:
-        by_id = dict(zip(id_texts(pd.Series(list(given), dtype=object), name), given.values(), strict=True))
-        if unknown := by_id.keys() - set(ids) if name in ("score", "text") else set():
-            raise InputError(
-                f"{name}= has {counted(len(unknown), 'item id')} that the table does not have: "
-                f"{listed(sorted(unknown))}"
-            )
-        return pd.Series([by_id.get(item) for item in ids], index=frame.index, dtype=object)
-    raise ConfigError(
-        f"{name}= must be a column's name, a Series or a mapping from item id to value, got {type(given).__name__}"
-    )
+def _column(frame: pd.DataFrame, name: str, column: Any) -> pd.Series:
+    """The column of the table that an argument names."""
+    if not isinstance(column, str):
+        raise ConfigError(
+            f"{name}= must be a column's name, got {type(column).__name__}; add the values to the table, as in "
+            f"table.assign({name}=…)"
+        )
+    if column not in frame.columns:
+        raise InputError(
+            f"{name}={column!r}: the table has no such column; {guess(column, frame.columns)}it has "
+            f"{listed(frame.columns, most=30)}"
+        )
+    values = frame[column]
+    if isinstance(values, pd.DataFrame):
+        raise InputError(f"{name}={column!r}: the table has this column twice")
+    return values
 
 
-Codes = Mapping[Any, Any] | Callable[[Any], Any]
+Codes = Mapping[Any, Any]
 """From the table's values to codes of the scale, or to reasons."""
 Verdicts = Literal["shown", "unswapped"]
 """What A and B mean in the order BA: the first and second answer shown, or answers A and B of the item."""
@@ -332,29 +306,28 @@ def import_judgments(
     table: Any,
     rubric: RubricLike,
     *,
-    item: Column | None = None,
-    judge: Column | Judge | None = None,
-    sample: Column | None = None,
-    criterion: Column | None = None,
-    order: Column | None = None,
-    score: Column | None = None,
-    text: Column | None = None,
+    item: str | None = None,
+    judge: str | Judge | None = None,
+    sample: str | None = None,
+    criterion: str | None = None,
+    order: str | None = None,
+    score: str | None = None,
+    text: str | None = None,
     read: Form | None = None,
     codes: Codes | None = None,
     verdicts: Verdicts | None = None,
-    explanation: Column | None = None,
-    annotator: Column | None = None,
-    model: Column | None = None,
-    weight: Column | None = None,
-    confidence: Column | None = None,
-    system: Column | None = None,
-    group: Column | None = None,
-    time: Column | None = None,
+    explanation: str | None = None,
+    model: str | None = None,
+    weight: str | None = None,
+    confidence: str | None = None,
+    system: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
 ) -> pd.DataFrame:
     r"""Turn judgments that exist already into a judgments table; nothing is called and nothing is stored.
 
-    Every column is given by its name, as a Series on the table's index, or as a mapping from item to value. By default
-    `judge`, `sample`, `criterion` and `order` are the columns of these names, if the table has them.
+    Columns are given by their names; ``table.assign(...)`` adds others. By default `judge`, `sample`, `criterion` and
+    `order` are the columns of these names, if the table has them.
 
     Parameters
     ----------
@@ -364,8 +337,8 @@ def import_judgments(
         The rubric whose scale the scores are on: a Rubric, the name or path of one, or a Profile.
     item
         Ids of the items (default: the column ``item_id``, else the index).
-    judge, annotator
-        One of the two: a column, or for all rows a Judge or ``"openai:gpt-4o-mini"``; the column of human judges.
+    judge
+        The column of judges, also of people, or for all rows a Judge or ``"openai:gpt-4o-mini"``.
     sample
         Whole numbers from 0. Without it the rows of one item, criterion, judge and order are numbered in their order,
         or in that of `time`: repeated labels of one person are samples.
@@ -381,8 +354,8 @@ def import_judgments(
         of the rubric's template.
     codes
         The meaning of values of `score` that are not codes or level names of the scale: a mapping to codes
-        or to reasons (``{"Agree": 1, "n/a": "abstained", None: "not_asked"}``), one per criterion
-        (``{"tone": {…}}``), or a function. Values are never rescaled; a mapping to codes must name every value.
+        or to reasons (``{"Agree": 1, "n/a": "abstained", None: "not_asked"}``), or one per criterion
+        (``{"tone": {…}}``). Values are never rescaled; a mapping to codes must name every value.
     verdicts
         For pairwise rubrics with order ``BA``: ``shown`` if A is the answer that was shown first, ``unswapped`` if A
         is the item's answer A.
@@ -421,10 +394,12 @@ def import_judgments(
             "read= is only for text= (raw replies), and codes= for score=; with text=, codes= may say only what a "
             "missing text means, as in {None: 'not_asked'}"
         )
-    if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
-        kind = type(codes).__name__
-        raise ConfigError(f"codes= must be a function, or a mapping from value to code or reason, got {kind}")
-    judges, weights = rows.judges(judge, annotator)
+    if codes is not None and not isinstance(codes, Mapping):
+        raise ConfigError(
+            f"codes= must be a mapping from value to code or reason, got {type(codes).__name__}; a function of the "
+            "values is called first, as in table.assign(code=table['mark'].map(function))"
+        )
+    judges, weights = rows.judges(judge)
     criteria = rows.criteria(criterion, chosen)
     by_name = {rubric_criterion.name: rubric_criterion for rubric_criterion in chosen.criteria}
     columns: dict[str, Any] = {
@@ -438,10 +413,8 @@ def import_judgments(
     _check_verdicts(verdicts, pairwise, columns["order"])
     times = None if time is None else rows.values("time", time).times()
     columns["sample"] = rows.samples(sample, columns, times)
-    if criterion is None:
-        _warn_of_another_criterion(rows.frame, chosen)
     if sample is None and "sample" not in rows.frame:
-        used = (judge, criterion, order, score, text, explanation, annotator, model, confidence, system, group, time)
+        used = (judge, criterion, order, score, text, explanation, model, confidence, system, group, time)
         _warn_of_answers(rows, columns, {column for column in used if isinstance(column, str)})
     flips = [row_order == "BA" and verdicts == "shown" for row_order in columns["order"]]
     columns |= _verdicts(rows, chosen, criteria, flips, read, codes)
@@ -457,20 +430,7 @@ def import_judgments(
     judgments = schemas.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
-    id_column = item if isinstance(item, str) else None
-    return Keys.of_items(with_typed_ids(table, id_column), id_column).restore(judgments)
-
-
-def _warn_of_another_criterion(frame: pd.DataFrame, rubric: Rubric) -> None:
-    """Warn where the table's only criterion has another name than the rubric's."""
-    names = [str(name) for name in frame["criterion"].dropna().unique()] if "criterion" in frame else []
-    if len(rubric.names) == 1 and len(names) == 1 and names != [*rubric.names]:
-        warnings.warn(
-            f"the column 'criterion' says {names[0]!r}, and its scores are stored as {rubric.names[0]!r}, the only "
-            f"criterion of rubric {rubric.id!r}; if they are the same, pass criterion={rubric.names[0]!r}",
-            EvalkitWarning,
-            stacklevel=3,
-        )
+    return Keys.of_items(with_typed_ids(table, item), item).restore(judgments)
 
 
 def _warn_of_answers(rows: Rows, columns: Mapping[str, list[Any]], used: set[str]) -> None:
@@ -510,7 +470,7 @@ def _verdicts(
     }
     codes_of: Mapping[str, Codes | None] = dict.fromkeys(rubric.names, codes)
     per_criterion = codes if isinstance(codes, Mapping) and set(codes) <= set(rubric.names) else {}
-    if per_criterion and all(isinstance(coding, Mapping) or callable(coding) for coding in per_criterion.values()):
+    if per_criterion and all(isinstance(coding, Mapping) for coding in per_criterion.values()):
         codes_of = per_criterion
     coders = {name: _Coder(codes_of.get(name), rubric.criterion(name).scale, name) for name in rubric.names}
     verdicts, explanations, replies = list[Verdict](), list[str | None](), list[str | None]()
@@ -555,9 +515,8 @@ class _Coder:
     def __init__(self, codes: Codes | None, scale: Scale, criterion: str) -> None:
         self._scale = scale
         self._off_scale = f"is neither on the scale of criterion {criterion!r} ({', '.join(scale.labels)}) nor a reason"
-        self._function = None if codes is None or isinstance(codes, Mapping) else codes
         self._named: dict[Any, tuple[Any, str | None]] = {}
-        for value, meaning in codes.items() if isinstance(codes, Mapping) else ():
+        for value, meaning in (codes or {}).items():
             if (outcome := self._code_or_reason(meaning)) == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
                 raise ConfigError(
@@ -581,15 +540,8 @@ class _Coder:
             )
         if self._is_complete:
             raise values.error(at, f"codes= does not name {excerpt}; add it, with a code or a reason")
-        meaning = value
-        if self._function is not None:
-            try:
-                meaning = self._function(value)
-            except Exception as error:
-                raise values.error(at, f"codes= raised {type(error).__name__} ({error}) for {excerpt}") from error
-        if (outcome := self._code_or_reason(meaning)) == (None, None):
-            result = excerpt if self._function is None else f"codes= returned {_start(meaning)} for {excerpt}, which"
-            raise values.error(at, f"{result} {self._off_scale}; map it with codes= to a code or to a reason")
+        if (outcome := self._code_or_reason(value)) == (None, None):
+            raise values.error(at, f"{excerpt} {self._off_scale}; map it with codes= to a code or to a reason")
         return outcome
 
     def _code_or_reason(self, meaning: Any) -> tuple[Any, str | None]:

@@ -10,6 +10,7 @@ from typing import Any
 from evalkit.errors import counted
 from evalkit.notebook.start.table_columns import MOST_LABELS, Column
 from evalkit.rubrics import Rubric, load_rubric
+from evalkit.rubrics.inputs import BEFORE_ANSWER
 from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
@@ -39,9 +40,9 @@ class ColumnRoles:
     ----------
     roles
         Column -> its role: ``id``, ``group``, ``system``, ``input: answer`` (an input of the rubric),
-        ``label: helpfulness`` (human labels for a criterion), ``annotator`` (who gave the label of this row, where an
-        item has several rows), ``messages`` (a chat, which is split into question and answer), ``criteria`` (what each
-        item is to meet: one row per criterion, see `explode_criteria`), or empty: not used.
+        ``label: helpfulness`` (human labels for a criterion), ``messages`` (a chat, which is split into question and
+        answer), ``criteria`` (what each item is to meet: one row per criterion, see `explode_criteria`), or empty: not
+        used.
     """
 
     roles: Mapping[str, str]
@@ -76,10 +77,10 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     """Propose what each column is for, by its values; `chosen` are roles that are known.
 
     Names count only where they are those of evalkit itself: the rubric's inputs, `item_id`, `group_id`, `system_id`,
-    `annotator`, `criteria`, and, for a rubric of several criteria, their names. A role is proposed only if one column
+    `criteria`, and, for a rubric of several criteria, their names. A role is proposed only if one column
     alone fits it: an id has unique whole numbers or codes; a group has ten or more codes, each in few rows, because
     intervals treat groups, not items, as independent; labels are a few values on the scale, again and again. A few
-    short values beside a column of texts may be labels, also in a column with the name of an input. If one input is
+    short values, or one, beside a column of texts are no answers, also in a column of that name. If one input is
     missing, no column has its name and one column of texts is left, it is that input.
     """
     roles = dict.fromkeys(columns, "") | dict(chosen or {})
@@ -94,10 +95,7 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     def named(name: str) -> list[Column]:
         return [column for column in free() if column.name == name]
 
-    items_of_people = [column for column in free() if _has_rows_of_people(column, columns.get("annotator"))]
-    propose("id", [column for column in named("item_id") if column.is_unique and column.is_short] or items_of_people)
-    if items_of_people and roles[items_of_people[0].name] == "id":
-        propose("annotator", named("annotator"))
+    propose("id", [column for column in named("item_id") if column.is_unique and column.is_short])
     propose("system", [column for column in named("system_id") if column.is_repeated])
     propose("criteria", own_criteria_of(free()) if "requirement" in ColumnRoles(roles).lacking(rubric) else [])
     chats = [column for column in free() if column.is_chat]
@@ -108,7 +106,8 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     given = CHAT_INPUTS if "messages" in roles.values() else ()
     texts = [one for one in input_candidates(columns, ColumnRoles(roles)) if one.name not in rubric.input_names]
     for name in [name for name in rubric.input_names if name not in given]:
-        propose(f"input: {name}", [one for one in named(name) if not (texts and one.looks_like_labels)])
+        is_judged = texts and name not in BEFORE_ANSWER  # many rows may share a question
+        propose(f"input: {name}", [one for one in named(name) if not (is_judged and one.has_few_values)])
     propose("id", id_candidates(free(), rubric))
     propose("group", [column for column in group_candidates(free()) if column.name == "group_id" or column.code_form])
     if "criteria" not in roles.values():  # labels of an item are no labels of its criteria
@@ -152,11 +151,13 @@ def id_candidates(columns: Iterable[Column], rubric: Rubric) -> list[Column]:
     return [column for column in columns if column.looks_like_id and not any(map(column.fits, scales))]
 
 
-def _has_rows_of_people(column: Column, who: Column | None) -> bool:
-    """Whether each item of this column of ids has one row per annotator."""
-    if who is None or column is who or not column.is_repeated or not (column.name == "item_id" or column.code_form):
-        return False
-    return len({*zip(column.texts, who.texts, strict=False)}) == len(column.texts) == len(who.texts)
+def ids_of_people(columns: Mapping[str, Column]) -> str:
+    """The column of ids of items, if each has one row per annotator; empty if there is none."""
+    who = columns.get("annotator")
+    ids = [column for column in columns.values() if column.is_repeated and column is not who]
+    alike = [column for column in ids if who and (column.name == "item_id" or column.code_form)]
+    of_rows = {column.name: {*zip(column.texts, who.texts, strict=False)} for column in alike if who}
+    return next((name for name, pairs in of_rows.items() if len(pairs) == len(columns[name].texts)), "")
 
 
 def group_candidates(columns: Iterable[Column]) -> list[Column]:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from evalkit.errors import InputError, counted, listed
+from evalkit.errors import counted, listed
 from evalkit.notebook.start.column_roles import (
     CHAT_INPUTS,
     ColumnRoles,
     group_candidates,
     id_candidates,
     id_without_use,
+    ids_of_people,
     input_candidates,
     is_label_of,
     label_candidates,
@@ -27,9 +28,9 @@ _SHOWN = 5
 
 
 def map_table(
-    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, form: CriteriaForm = OWN_FORM, *, leave_out: bool = False
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, form: CriteriaForm = OWN_FORM
 ) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
-    """What a table holds, by the roles of its columns; `leave_out` removes labels that are not on their scale.
+    """What a table holds, by the roles of its columns.
 
     `form` has the names of the fields of criteria.
 
@@ -42,18 +43,12 @@ def map_table(
     Raises
     ------
     InputError
-        When ids are missing or repeated, a cell holds no messages, or the rows of an item contradict each other.
+        When ids are missing or repeated, or a cell holds no messages.
     """
-    key, annotator, chat = roles.column("id"), roles.column("annotator"), roles.column("messages")
+    key, chat = roles.column("id"), roles.column("messages")
     lines, source, labels = list[str](), "table", roles.labels
     if key is None and "item_id" in table.columns:
         table, source = table.drop(columns="item_id"), "table.drop(columns='item_id')"
-    if annotator is not None:
-        people = _one_row_per_item(table, roles)
-        [(criterion, [score])] = labels.items()
-        lines.append(f"people = table.pivot(index={key!r}, columns={annotator!r}, values={score!r})")
-        table = table.drop_duplicates(key).join(people, on=key)
-        source, labels = (f"table.drop_duplicates({key!r}).join(people, on={key!r})", {criterion: list(people.columns)})
     items = load_items(table, item_id=key)
     lines.append(f"items = ek.load_items({source}{'' if key is None else f', item_id={key!r}'})")
     if chat is not None:
@@ -75,34 +70,8 @@ def map_table(
         given = "".join(f", {name}={value!r}" for name, value in names_of_form.items() if value)
         items = explode_criteria(items, criteria_column, fields=form.fields, ignore=form.ignore)
         lines.append(f"items = ek.explode_criteria(items, {criteria_column!r}{given})")
-    for criterion, name in [(rule, name) for rule, names in labels.items() for name in names if leave_out]:
-        if off := [*Column(name, items[name]).off_scale(rubric.criterion(criterion).scale)]:
-            items = items.assign(**{name: items[name].mask(items[name].astype("str").str.strip().isin(off))})
-            is_off = f"items[{name!r}].astype('str').str.strip().isin({off!r})"
-            lines.append(f"items[{name!r}] = items[{name!r}].mask({is_off})")
     inputs = {name: column for name, column in roles.inputs.items() if name != column}
     return items, inputs, labels, lines
-
-
-def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
-    """The labels of a table with one row per item and annotator, one column per annotator."""
-    key, annotator, scores = roles.column("id"), roles.column("annotator"), roles.columns("label: ")
-    if key is None or len(scores) != 1:
-        raise InputError("a table with an annotator column needs one id column and one column of labels")
-    texts = table[[key, *roles.inputs.values()]].astype("str")
-    if n_other := len(texts.drop_duplicates()) - texts[key].nunique():
-        raise InputError(f"{counted(n_other, 'row')} with the same {key!r} differ in their inputs; choose another id")
-    if n_again := int(table[[key, annotator]].astype("str").duplicated().sum()):
-        raise InputError(
-            f"{counted(n_again, 'row')} with the same {key!r} and {annotator!r} as a row above; keep one row of each"
-        )
-    people = table.pivot(index=key, columns=annotator, values=scores[0])
-    if both := [name for name in people.columns if not isinstance(name, str) or name in table.columns]:
-        raise InputError(
-            f"the annotators {listed(both)} cannot be used, because an annotator must be a text that is not also the "
-            "name of a column; rename them"
-        )
-    return people
 
 
 def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:
@@ -110,16 +79,26 @@ def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rub
 
     `names` are the inputs that columns can be.
     """
-    once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages", "criteria")]
+    once = [(role, roles.columns(role)) for role in ("id", "group", "system", "messages", "criteria")]
     problems = [f"two columns are used as {role}: {listed(several)}" for role, several in once if len(several) > 1]
     made = [*(CHAT_INPUTS if roles.columns("messages") else ()), *["requirement"] * bool(roles.columns("criteria"))]
     sources = {name: "criteria" if name == "requirement" else "messages" for name in rubric.input_names}
     giving = {name: [*roles.columns(source)[: name in made], *roles.columns(f"input: {name}")]
               for name, source in sources.items()}  # fmt: skip
     problems += [f"two columns give the input {name!r}: {listed(given)}" for name, given in giving.items() if given[1:]]
+    if (key := ids_of_people(columns)) and roles.column("id") in (None, key):
+        texts_of = [columns[name].texts for name in (key, *roles.inputs.values())]
+        n_other = len({*zip(*texts_of, strict=False)}) - len(columns[key].distinct)
+        problems.append(
+            f"{counted(n_other, 'row')} with the same {key!r} differ in their inputs; give each answer an id of its own"
+            if n_other
+            else f"{key!r} has one row per annotator; pass the items once, and the labels as a table: "
+            f"ek.start(table.drop_duplicates({key!r}), roles={{{key!r}: 'id'}}, labels=table.rename(columns={{{key!r}: "
+            "'item_id', 'rating': 'label'})[['item_id', 'annotator', 'label']])"
+        )
     if lacking := roles.lacking(rubric):
         same_name = [columns[name] for name in lacking if name in columns and not roles.roles[name]]
-        texts = [*same_name, *input_candidates(columns, roles)]
+        texts = [*dict.fromkeys([*same_name, *input_candidates(columns, roles)])]
         lists = [column.name for column in texts if "requirement" in lacking and column.holds_criteria]
         fitting = [f"{listed(lists)} as 'criteria'"] if lists else [repr(column.name) for column in texts]
         fact = f"no column is the input {listed(lacking)}, which rubric {rubric.id!r} needs"
@@ -145,11 +124,14 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
                     for name, rules in rubrics.items()
                     if any(column.fits(rule.scale) and not rule.scale.is_open for rule in rules)
                 ]
+                first = off.most_common(1)[0][0]
+                cell = next(cell for text, cell in column.distinct.items() if text.strip() == first)
                 problems[column.name] = (
                     f"{off.total()} of {counted(n_labels, 'label')} in {column.name!r} are not on the scale of "
                     f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "
-                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, replace "
-                    "these labels in the table by levels of the scale, or press 'Leave these labels out'"
+                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, or replace "
+                    "these labels in the table by levels of the scale, or by '' for none: "
+                    f"table.replace({{{column.name!r}: {{{cell!r}: ''}}}})"
                 )
     return problems
 

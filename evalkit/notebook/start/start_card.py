@@ -106,7 +106,6 @@ class StartCard(NotebookWidget):
         self._typed, self._judges_problem = "", ""
         self._typed_rubric, self._rubric_problem = "", ""
         self._chosen: dict[str, str] = {}
-        self._left_out: list[str] = []  # the problems of labels off the scale that the person leaves out
         self.roles = ColumnRoles({})
         self._choose_rubric(suggest_rubric(self._columns).id if rubric is None else rubric)
         if rubric is None and (last := self._last_rubric()):
@@ -156,7 +155,7 @@ class StartCard(NotebookWidget):
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
             session.items_code, session.reads_items = self._items_code(), bool(self._file or self._variable)
-            roles = {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file, "left_out": self._left_out}
+            roles = {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file}
             session.history.parts.append(lambda: roles)
             session.history.save()
             self._opened = RubricTuner.of(session, self.widget)
@@ -226,7 +225,6 @@ class StartCard(NotebookWidget):
             "role": lambda message: self._set_roles({message["column"]: message["role"]}),
             "rubric": lambda message: self._name_rubric(message["name"].strip()),
             "judges": lambda message: self._choose_judges(message["text"]),
-            "leave_out": lambda _: self._check(leave_out=True),
             "open": lambda _: self.tuner(),
         }
 
@@ -254,7 +252,6 @@ class StartCard(NotebookWidget):
             self.roles = guess_roles(self._columns, self.rubric, self._kept())
         if saved := self._saved_roles():
             self.roles = ColumnRoles({**self.roles.roles, **saved, **self._kept()})
-            self._left_out += _state(self._saved, self.rubric.id).get("left_out", ())
             self.rubric = new_rubric(self._columns, self.roles, self._new_id) if is_new else self.rubric
         self._check()
 
@@ -309,26 +306,23 @@ class StartCard(NotebookWidget):
         chat = ["messages"] if self._columns[column].is_chat else []
         is_criteria = self._columns[column].holds_criteria and "requirement" in self.rubric.input_names
         labels = ["criteria"] * is_criteria + [f"label: {name}" for name in self.rubric.names]
-        scalar = ["id", "annotator", "group", "system"] if self._columns[column].is_scalar else []
+        scalar = ["id", "group", "system"] if self._columns[column].is_scalar else []
         return ["", *(f"input: {name}" for name in self._input_names()), *chat, *labels, *scalar]
 
     # -- what follows from it
-    def _check(self, *, leave_out: bool = False) -> None:
-        """Map the table, name what is wrong, and draw the card; `leave_out`: without the labels off the scale."""
+    def _check(self) -> None:
+        """Map the table, name what is wrong, and draw the card."""
         self.items, self.inputs, self.labels, self._lines = pd.DataFrame(), {}, {}, []
         self._n_skipped, prompts = 0, dict[str, str]()
         self.problems = role_problems(self._columns, self.roles, self.rubric, self._input_names())
         off_scale = label_problems(self._columns, self.roles, self.rubric)
-        self._left_out += off_scale.values() if leave_out else ()
-        left_out = [text for text in off_scale.values() if text in self._left_out]
-        off_scale = {name: text for name, text in off_scale.items() if text not in left_out}
-        self.notes = self._remarks() + [f"{text.partition('; choose')[0]}: left out" for text in left_out]
+        self.notes = self._remarks()
         self.widget.status = {"plan": ""}
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", EvalkitWarning)
             try:
                 if not self.problems:
-                    prompts = self._map([*off_scale], leave_out=bool(left_out))
+                    prompts = self._map([*off_scale])
             except EvalkitError as problem:
                 text, _, advice = str(problem).partition("; pass another column as item_id")
                 way_out = "; choose another column as 'id', or none: then the row number is the id"
@@ -350,15 +344,14 @@ class StartCard(NotebookWidget):
             "problems": self.problems,
             "notes": self.notes,
             "prompts": prompts,
-            "may_leave_out": bool(off_scale),
             "code": self.code,
             "cache": shown_cache(as_cache(self._options.get("cache")) or default_cache()),
         }
 
-    def _map(self, off_scale: list[str], *, leave_out: bool) -> dict[str, str]:
+    def _map(self, off_scale: list[str]) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
         roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
-        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, self._form, leave_out=leave_out)
+        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, self._form)
         if off_scale:
             lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
         own: dict[str, Any] = {name: self._options.get(name) for name in ("samples", "template", "criteria_per_call")}

@@ -80,9 +80,15 @@ class Column:
         return [" / ".join(text for _, _, text in turns(chat)) for chat in chats] or list(self.distinct)[:2]
 
     @property
+    def has_few_values(self) -> bool:
+        """Whether it holds a few short values, or one, again and again."""
+        is_few = self.is_repeated or len(self.values) == 1 < len(self.texts) - self.n_empty
+        return bool(self.values) and is_few and self.longest < _SHORTEST_TEXT
+
+    @property
     def looks_like_labels(self) -> bool:
-        """Whether it holds a few short values, again and again."""
-        return len(self.values) > 1 and self.is_repeated and self.longest < _SHORTEST_TEXT
+        """Whether it holds a few short values, again and again, and not one alone."""
+        return len(self.values) > 1 and self.has_few_values
 
     @property
     def looks_like_id(self) -> bool:

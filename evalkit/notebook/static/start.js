@@ -15,7 +15,7 @@ function startPart({ root, find, put, get, send }) {
         <label>or a rubric file<input data-file data-key="file" placeholder="rubric.yaml" value="${esc(card.file)}"></label>
         <label class="ekw-wide">Judges<input data-judges data-key="judges" value="${esc(card.judges)}"></label></div>
       <p><small>${esc(card.about)}</small></p>
-      <div class="ekw-problems" role="status" aria-label="Problems">${problems}${card.may_leave_out ? '<button data-do="leave_out" data-key="leave out">Leave these labels out</button>' : ""}</div><ul class="ekw-lines">${notes}</ul>
+      <div class="ekw-problems" role="status" aria-label="Problems">${problems}</div><ul class="ekw-lines">${notes}</ul>
       ${prompts}${card.code ? `<details><summary>Code that does the same</summary><pre class="ekw-codetext" tabindex="0">${esc(card.code)}</pre><button data-do="copy" data-key="copy">Copy</button></details>` : ""}
       <div class="ekw-line"><button class="ekw-primary" data-do="open" data-key="open" ${offIf(problems)}>Open the tuner</button><small class="ekw-plan">${esc(get("status").plan)}</small></div>
       <small>Nothing is judged and nothing is paid before you press Run in the tuner. Replies are stored in ${esc(card.cache)}; those that are there are not asked for again.<br>

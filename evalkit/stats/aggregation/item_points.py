@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -26,13 +25,7 @@ _EXPLODED = ["item_id", "of_item", "points"]
 
 
 def points(
-    scores: pd.DataFrame,
-    items: ItemsLike,
-    *,
-    missing: Literal["na", "not_met", "renormalise"] = "na",
-    requires: Literal["direct", "transitive", "ignore"] = "direct",
-    by: Literal["axis", "parent"] | None = None,
-    scale: ScaleLike | None = None,
+    scores: pd.DataFrame, items: ItemsLike, *, by: Literal["axis"] | None = None, scale: ScaleLike | None = None
 ) -> pd.DataFrame:
     """One score per item from its own criteria: points earned, divided by the sum of its positive points.
 
@@ -43,16 +36,9 @@ def points(
     items
         These rows, or the items with their criteria. Points, axes and prerequisites are read here, so they can be
         changed without asking a judge again.
-    missing
-        What an unscored criterion does. ``na`` (default): its item has no score. ``renormalise``: it counts neither in
-        the points nor in what is possible. ``not_met``: it counts as not met. Both are lenient: an unscored *negative*
-        criterion costs nothing under either (on real data, with a tenth of them unread, means are .034 too high).
-    requires
-        ``direct`` (default): a criterion counts as met only if those that it requires are met, too.
-        ``transitive``: also those that these require. ``ignore``: each on its own.
     by
-        ``axis``: one row per item and axis. ``parent``: one per item and group of a tree, each with the weighted mean
-        of what is below it.
+        ``axis``: one row per item and axis. The groups of a tree are axes, too:
+        ``rows.assign(axis=rows["parent"].map(lambda path: path[0][0]))`` names the nearest group above each criterion.
     scale
         Of a plain table whose scores are not true or false, as in `aggregate`. With it, a criterion's own scale is
         not looked at.
@@ -64,17 +50,19 @@ def points(
         `system_id` of the items:
 
         - `points` earned, `possible` (sum of positive points), `score` = points / possible, **not clipped**: it may be
-          negative. In a tree, points are shares: each weight divided by the sum of its siblings', down the path;
+          negative. An item with an unscored criterion has no score. In a tree, points are shares: each weight divided
+          by the sum of its siblings', down the path;
         - `low`, `high`: whatever the open criteria are, the score is between them (with each criterion decided
           against and for the answer);
-        - `renormalised`: the score over the scored criteria, whatever `missing` is;
+        - `renormalised`: the score over the scored criteria. It is lenient: an unscored *negative* criterion costs
+          nothing (on real data, with a tenth of the criteria unread, means are .034 too high);
         - `n_criteria`, `n_scored`, `n_open`, `n_open_negative`, `coverage` (share of the absolute points that are
           scored, 0-1);
-        - `status`: ``ok``, ``partial`` (some criterion is open, yet there is a score) or ``unscored``; `reason`:
-          ``open_criteria`` or ``no_positive_points``.
+        - `status`: ``ok`` or ``unscored``; `reason`: ``open_criteria`` or ``no_positive_points``.
 
-        A criterion is worth its `score_norm` times its points. One whose prerequisite is not met is decided, even if
-        it is unscored itself. A prerequisite that is met in part and has no verdict (a tie, or a plain table without
+        A criterion is worth its `score_norm` times its points, if those that it requires are met (to count each on its
+        own, pass ``rows.drop(columns="requires")``). One whose prerequisite is not met is decided, even if it is
+        unscored itself. A prerequisite that is met in part and has no verdict (a tie, or a plain table without
         `passed`) leaves open what requires it.
 
     Raises
@@ -92,10 +80,8 @@ def points(
     >>> points(met, rows)[["item_id", "points", "possible", "score"]].values.tolist()
     [['q1', 3.0, 8.0, 0.375]]
     """
-    check_choice("missing", missing, ("na", "not_met", "renormalise"))
-    check_choice("requires", requires, ("direct", "transitive", "ignore"))
     if by is not None:
-        check_choice("by", by, ("axis", "parent"))
+        check_choice("by", by, ("axis",))
     rows = _exploded(items)
     need = [*_RUN, "item_id", "score", "score_norm", "passed", "level", "scale"]
     frame, _ = take_rows(scores, "scores", need=need, function="points", scale=scale)
@@ -112,20 +98,19 @@ def points(
         advice = "pass the rows of explode_criteria that were judged, or the scores of these items alone"
         advice += " (ids in a column of another name: ek.explode_criteria(items, item_id=...))"
         raise InputError(f"{fact}: {listed(frame.loc[strange, 'item_id'].unique(), most=5)}; {advice}")
-    tree = _Tree.of(rows)
-    arrows = _arrows(rows) if requires != "ignore" and "requires" in rows else np.zeros((0, 2), dtype=np.int64)
-    units, unit_rows = _units(rows, tree, by)
+    arrows = _arrows(rows) if "requires" in rows else np.zeros((0, 2), dtype=np.int64)
+    units, members = _units(rows, by)
     pieces = []
     for places in group(frame, _RUN).rows() if len(frame) else [np.zeros(0, dtype=np.int64)]:
         run = frame.iloc[places]
         if scale is None and "scale" in rows and len(run) and run["scale"].notna().all():
             judged = rows.loc[rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
             judged_on = [Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0]))]
-            refuse_other_scales(judged.itertuples(index=False), judged_on)
+            refuse_other_scales(judged.itertuples(index=False), judged_on, judged=True)
         value, met = _values(run, rows)
-        low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
+        low, high, value = _with_required(value, met, arrows)
         heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}
-        pieces.append(_scored(rows, units, unit_rows, (low, high, value), missing, heads))
+        pieces.append(_scored(rows, units, members, (low, high, value), heads))
     return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
 
 
@@ -179,72 +164,49 @@ def _arrows(rows: pd.DataFrame) -> Ints:
         row = int((target_rows < 0).argmax())
         raise InputError(
             f"criterion {rows['item_id'].iloc[sources[row]]!r} requires {targets[row]!r}, which is not in the rows; "
-            "keep it, or pass requires='ignore'"
+            "keep it, or pass rows.drop(columns='requires')"
         )
     return np.column_stack([np.array(sources, dtype=np.int64), target_rows.astype(np.int64)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
-    """Shares of the leaves in their item, and in each group above them; rows without tree have none."""
-
-    share: Floats  # of the item: the product of weight / siblings' weights along the path; NaN without tree
-    leaf: Ints  # one entry per leaf and group above it
-    node: list[tuple[str, str]]  # item, group
-    within: Floats  # share of the leaf in the group
-
-    @classmethod
-    def of(cls, rows: pd.DataFrame) -> _Tree:
-        share, leaf, node, within = np.full(len(rows), np.nan), list[int](), list[tuple[str, str]](), list[float]()
-        paths = lists_in_cells(rows["parent"]) if "parent" in rows else [[]] * len(rows)
-        of_items, weights = rows["item"].tolist(), rows["points"].tolist()
-        trees = {item for item, path in zip(of_items, paths, strict=True) if path}
-        chains: dict[int, list[tuple[str, float]]] = {}
-        weight_of: dict[tuple[str, str | None, str], float] = {}
-        for row, (item, path) in enumerate(zip(of_items, paths, strict=True)):
-            if item not in trees:
-                continue
-            try:
-                chain = [(f"leaf {row}", weights[row]), *((str(name), float(weight)) for name, weight in path)]
-            except (TypeError, ValueError):
-                raise InputError(f"item {item!r}: parent {path!r} is no list of [id, weight]") from None
-            chains[row] = chain
-            for (name, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
-                if weight_of.setdefault((item, above, name), weight) != weight or weight <= 0:
-                    raise InputError(f"item {item!r}: group {name!r} has two weights, or one that is not positive")
-        sums: dict[tuple[str, str | None], float] = {}
-        for (item, above, _), weight in weight_of.items():
-            sums[item, above] = sums.get((item, above), 0.0) + weight
-        for row, chain in chains.items():
-            product = 1.0
-            for (_, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
-                product *= weight / sums[of_items[row], above]
-                if above is not None:
-                    leaf.append(row)
-                    node.append((of_items[row], above))
-                    within.append(product)
-            share[row] = product
-        return cls(share, np.array(leaf, dtype=np.int64), node, np.array(within))
+def _shares(rows: pd.DataFrame) -> Floats:
+    """The share of each row in its item's tree: the product of weight / siblings' weights on its path; NaN without."""
+    share = np.full(len(rows), np.nan)
+    paths = lists_in_cells(rows["parent"]) if "parent" in rows else [[]] * len(rows)
+    of_items, weights = rows["item"].tolist(), rows["points"].tolist()
+    trees = {item for item, path in zip(of_items, paths, strict=True) if path}
+    chains: dict[int, list[tuple[str | None, str, float]]] = {}  # of each: what is above it, its name, its weight
+    weight_of: dict[tuple[str, str | None, str], float] = {}
+    for row, (item, path) in enumerate(zip(of_items, paths, strict=True)):
+        if item not in trees:
+            continue
+        try:
+            nodes = [(f"leaf {row}", weights[row]), *((str(name), float(weight)) for name, weight in path)]
+        except (TypeError, ValueError):
+            raise InputError(f"item {item!r}: parent {path!r} is no list of [id, weight]") from None
+        above = [*(name for name, _ in nodes[1:]), None]
+        chains[row] = [(group_above, *node) for group_above, node in zip(above, nodes, strict=True)]
+        for group_above, name, weight in chains[row]:
+            if weight_of.setdefault((item, group_above, name), weight) != weight or weight <= 0:
+                raise InputError(f"item {item!r}: group {name!r} has two weights, or one that is not positive")
+    sums: dict[tuple[str, str | None], float] = {}
+    for (item, group_above, _), weight in weight_of.items():
+        sums[item, group_above] = sums.get((item, group_above), 0.0) + weight
+    for row, chain in chains.items():
+        share[row] = np.prod([weight / sums[of_items[row], group_above] for group_above, _, weight in chain])
+    return share
 
 
-def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFrame, tuple[Ints, Ints, Floats]]:
-    """The rows of the result, and for each of their criteria: its unit, its row and its weight there."""
-    weight = np.where(np.isnan(tree.share), rows["points"].to_numpy(dtype=np.float64), tree.share)
-    if by == "parent":
-        keys = pd.DataFrame(tree.node, columns=["item", "parent"]).astype("str")
-        if keys.empty:
-            raise InputError("by='parent' needs items with a tree of criteria; these have none")
-        groups = group(keys, ["item", "parent"])
-        heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=tree.leaf[groups.first])
-        return heads, (groups.codes, tree.leaf, tree.within)
-    keys = rows[["item"]]
+def _units(rows: pd.DataFrame, by: str | None) -> tuple[pd.DataFrame, tuple[Ints, Floats]]:
+    """The rows of the result, and for each criterion its unit, and its weight there."""
+    share, keys = _shares(rows), rows[["item"]]
     if by == "axis":
         if "axis" not in rows:
             raise InputError("by='axis' needs the column axis, which explode_criteria makes")
         keys = keys.assign(axis=rows["axis"].astype(object).where(rows["axis"].notna(), None))
     groups = group(keys, [*keys.columns], may_miss=["axis"])
     heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
-    return heads, (groups.codes, np.arange(len(rows)), weight)
+    return heads, (groups.codes, np.where(np.isnan(share), rows["points"].to_numpy(dtype=np.float64), share))
 
 
 def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
@@ -258,34 +220,21 @@ def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
     return value, met
 
 
-def _with_required(value: Floats, met: Floats, arrows: Ints, *, transitive: bool) -> tuple[Floats, Floats, Floats]:
+def _with_required(value: Floats, met: Floats, arrows: Ints) -> tuple[Floats, Floats, Floats]:
     """The least and the greatest value of each criterion, and the value itself, NaN while it is open."""
-    least, greatest = np.where(np.isnan(met), 0.0, met), np.where(np.isnan(met), 1.0, met)
-    if len(arrows):
-        source, target = arrows.T
-        own_least, own_most = least.copy(), greatest.copy()
-        while True:
-            floor, ceiling = np.ones(len(value)), np.ones(len(value))
-            np.minimum.at(floor, source, least[target])
-            np.minimum.at(ceiling, source, greatest[target])
-            if not transitive:
-                break
-            new_least, new_most = own_least * floor, own_most * ceiling
-            if np.array_equal(new_least, least) and np.array_equal(new_most, greatest):
-                break
-            least, greatest = new_least, new_most
-    else:
-        floor = ceiling = np.ones(len(value))
-    low, high = np.nan_to_num(value, nan=0.0) * floor, np.where(np.isnan(value), 1.0, value) * ceiling
+    source, target = arrows.T
+    floor, ceiling = np.ones(len(value)), np.ones(len(value))
+    np.minimum.at(floor, source, np.nan_to_num(met, nan=0.0)[target])
+    np.minimum.at(ceiling, source, np.nan_to_num(met, nan=1.0)[target])
+    low, high = np.nan_to_num(value, nan=0.0) * floor, np.nan_to_num(value, nan=1.0) * ceiling
     return low, high, np.where(low == high, low, np.nan)
 
 
 def _scored(
-    rows: pd.DataFrame, units: pd.DataFrame, members: tuple[Ints, Ints, Floats],
-    values: tuple[Floats, Floats, Floats], missing: str, heads: dict[str, Any],
+    rows: pd.DataFrame, units: pd.DataFrame, members: tuple[Ints, Floats],
+    values: tuple[Floats, Floats, Floats], heads: dict[str, Any],
 ) -> pd.DataFrame:  # fmt: skip
-    unit, row, weight = members
-    low, high, value = (column[row] for column in values)
+    (unit, weight), (low, high, value) = members, values
 
     def total(numbers: Any) -> Floats:
         return np.bincount(unit, weights=numbers, minlength=len(units)).astype(np.float64)
@@ -300,27 +249,24 @@ def _scored(
         shares: Floats = np.divide(numbers, of, out=np.full(len(units), np.nan), where=of > 0)
         return shares
 
-    renormalised = share(earned, possible_scored)
-    score = renormalised if missing == "renormalise" else share(earned, possible)
-    if missing == "na":
-        score = np.where(n_open > 0, np.nan, score)
+    score = np.where(n_open > 0, np.nan, share(earned, possible))
     lost = np.isnan(score)
-    status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
+    status = np.where(lost, "unscored", "ok")
     reason = np.full(len(units), None, dtype=object)
     reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")
     first = rows.iloc[units["row"].to_numpy()]
     columns: dict[str, Any] = (
         {key: pd.Categorical([value] * len(units)) for key, value in heads.items()}
         | {"item_id": first["of_item"].array}
-        | {key: units[key].array for key in ("axis", "parent") if key in units}
+        | {key: units[key].array for key in ("axis",) if key in units}
         | {name: first[name].array for name in ("group_id", "system_id") if name in rows}
         | {
-            "points": np.where((n_open > 0) & (missing == "na"), np.nan, earned),
+            "points": np.where(n_open > 0, np.nan, earned),
             "possible": possible,
             "score": score,
             "low": share(total(ends[0]), possible),
             "high": share(total(ends[1]), possible),
-            "renormalised": renormalised,
+            "renormalised": share(earned, possible_scored),
             "n_criteria": np.bincount(unit, minlength=len(units)),
             "n_scored": np.bincount(unit, minlength=len(units)) - n_open,
             "n_open": n_open,

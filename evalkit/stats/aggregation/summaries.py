@@ -143,7 +143,7 @@ def _of_points(
         raise InputError(f"the table of points has no numbers in {listed(wrong)}; pass it as ek.points made it")
     check_points(table := table.assign(**numbers))
     table = _with_columns(table, by, items)
-    parts = [name for name in ("axis", "parent") if name in table and name not in by]
+    parts = [name for name in ("axis",) if name in table and name not in by]
     keys = ["rubric", "rubric_version", "criterion", *parts, *by]
     refuse_doubles(table, [*keys, "item_id"], "points", may_miss=keys)
     groups = group(table, keys, may_miss=keys)
@@ -153,11 +153,11 @@ def _of_points(
     return pd.DataFrame({key: heads[key].array for key in keys} | {name: figures[name].array for name in figures})
 
 
-_POINTS = ("rubric", "rubric_version", "criterion", "item_id", "score", "low", "high", "renormalised", "status",
-           "n_criteria", "n_open_negative")  # fmt: skip
+_POINTS = ("rubric", "rubric_version", "criterion", "item_id", "score", "low", "high", "renormalised", "n_criteria",
+           "n_open_negative")  # fmt: skip
 _OF_POINTS = (
     "number: mean low high clipped clipped_low clipped_high below_0 worst best renormalised",
-    "count: n_items n_scored n_partial n_criteria n_open n_open_negative n_clusters; number: n_clusters_effective",
+    "count: n_items n_scored n_criteria n_open n_open_negative n_clusters; number: n_clusters_effective",
     "text: notes",
 )
 
@@ -180,7 +180,6 @@ def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
         "renormalised": _mean(rows["renormalised"]),
         "n_items": len(rows),
         "n_scored": int(scored.sum()),
-        "n_partial": int((rows["status"] == "partial").sum()),
         **{name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")},
         **cluster_counts(units[scored]),
     }

@@ -199,7 +199,7 @@ def test_guessing_never_fails_and_gives_each_column_one_role(table):
     roles = guess_columns(table)
     assert list(roles.roles) == list(table.columns)
     used = [*roles.inputs.values(), *(name for names in roles.labels.values() for name in names)]
-    used += [roles.column(role) for role in ("id", "group", "system", "annotator", "messages")]
+    used += [roles.column(role) for role in ("id", "group", "system", "messages")]
     used = [name for name in used if name is not None]
     assert len(set(used)) == len(used)
 
@@ -383,19 +383,20 @@ def test_a_table_with_one_row_per_item_and_annotator():
             "rating": [5, 4, 5, None],
         }
     )
-    card = start(table)
-    assert card.problems == []
-    assert (len(card.items), card.labels) == (2, {"helpfulness": ["ana", "ben"]})
+    (problem,) = start(table).problems
+    assert problem.startswith(
+        "'item_id' has one row per annotator; pass the items once, and the labels as a table: ek."
+    )
+    card = eval(problem.partition("as a table: ")[2], {"ek": ek, "table": table})
+    assert (card.problems, len(card.items)) == ([], 2)
     labels = card.tuner().labels
     assert sorted(labels[["item_id", "annotator", "label"]].itertuples(index=False, name=None)) == [
         ("a", "ana", "5"),
         ("a", "ben", "4"),
         ("b", "ana", "5"),
     ]
-    pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
-    gap = start(table.assign(annotator=["ana", None, "ana", "ben"]))
-    gap.receive({"do": "role", "column": "annotator", "role": "annotator"})
-    assert gap.problems != []
+    by_code = start(table.rename(columns={"item_id": "task"}).assign(task=["T-1", "T-1", "T-2", "T-2"]))
+    assert "'task' has one row per annotator" in by_code.problems[0]
     other = start(table.assign(answer=["It is Rome.", "It is Oslo.", "It is Bari.", "It is Bari."]))
     assert "1 row with the same 'item_id' differ" in other.problems[0]
 
@@ -480,8 +481,8 @@ def test_labels_off_the_scale_are_counted():
     assert card.problems == [
         (
             "8 of 12 labels in 'Human Score' are not on the scale of 'relevancy' (0, 1, 2): '5' (4), '3' (2), '4' (2); "
-            "choose the rubric 'new' or one with this scale ('geval', 'helpfulness'), replace these labels in "
-            "the table by levels of the scale, or press 'Leave these labels out'"
+            "choose the rubric 'new' or one with this scale ('geval', 'helpfulness'), or replace these labels in the "
+            "table by levels of the scale, or by '' for none: table.replace({'Human Score': {5: ''}})"
         )
     ]
     with pytest.raises(InputError, match="not on the scale"):
@@ -492,21 +493,17 @@ def test_labels_off_the_scale_are_counted():
     pd.testing.assert_frame_equal(run_code(card, CHATS)["items"], card.items)
 
 
-def test_a_few_labels_off_the_scale_are_left_out_on_request(tmp_path):
+def test_the_line_for_a_few_labels_off_the_scale_works(tmp_path):
     marks = ["2", " 2", "1.0", "0", "2.0 ", "1", "0 ", "2", "O", "1 "]  # a letter O among them
     table = pd.DataFrame({"uuid": [f"a{n}" for n in range(10)], "question": ["Is it in stock?"] * 10})
     table["answer"], table["Kim's rating"] = [f"Yes, number {n} ships today." for n in range(10)], marks
     card = start(table, "relevancy", folder=tmp_path)
     assert card.labels == {}  # proposed, and off by one label
     assert '1 of 10 labels in "Kim\'s rating" are not on the scale' in card.problems[0]
-    card.receive({"do": "leave_out"})
+    without = eval(card.problems[0].partition("for none: ")[2], {"table": table})
+    card = start(without, "relevancy", folder=tmp_path)
     assert (card.problems, card.labels) == ([], {"relevancy": ["Kim's rating"]})
-    assert any("'O' (1): left out" in note for note in card.notes)
-    pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
     assert card.tuner().labels["label"].tolist() == ["2", "2", "1", "0", "2", "1", "0", "2", "1"]
-    assert start(table, "relevancy", folder=tmp_path).problems == []  # the choice is stored
-    table.loc[0, "Kim's rating"] = "zwei"
-    assert "2 of 10 labels" in start(table, "relevancy", folder=tmp_path, roles=dict(card.roles.roles)).problems[0]
 
 
 def test_shares_of_labels_are_of_those_that_were_given(tmp_path):
@@ -689,7 +686,7 @@ def test_other_words_are_counted_without_gaps_and_the_problem_says_what_to_do():
     assert problem.startswith(
         "3 of 3 labels in 'is_correct' are not on the scale of 'correctness' (0, 1, 2): 'good' (2)"
     )
-    assert "; choose the rubric 'new', replace these labels in the table by levels of the scale" in problem
+    assert "; choose the rubric 'new', or replace these labels in the table by levels of the scale" in problem
     card.receive({"do": "rubric", "name": "new"})
     assert (card.problems, card.labels) == ([], {"quality": ["is_correct"]})
     scale = card.rubric.criterion("quality").scale
@@ -1154,10 +1151,11 @@ def test_the_code_names_the_address_also_if_a_variable_has_the_same(monkeypatch)
     assert judge_code(ek.Judge.of("openai:m")) == "'openai:m'"
 
 
-def test_an_input_with_a_few_values_beside_texts_is_asked_for():
+@pytest.mark.parametrize("decisions", [["accept", "reject", "ignore"], ["accept"] * 3])
+def test_an_input_with_a_few_values_beside_texts_is_asked_for(decisions):
     # as annotation tools export it: what people decided stands in `answer`
     table = pd.DataFrame({"text": [f"Review {at} of the new phone, at length" for at in range(9)],
-                          "answer": ["accept", "reject", "ignore"] * 3})  # fmt: skip
+                          "answer": decisions * 3})  # fmt: skip
     card = ek.start(table)
     assert [card.roles.roles[name] for name in table] == ["", ""]
     assert "no column is the input 'answer', which rubric 'coherence' needs; choose among 'answer', 'text'" in " ".join(
@@ -1166,3 +1164,5 @@ def test_an_input_with_a_few_values_beside_texts_is_asked_for():
     alone = ek.start(table.rename(columns={"text": "question"}))
     assert alone.roles.roles["answer"] == "input: answer", "no other column can be the answer"
     assert ek.start(table, roles={"answer": "input: answer"}).roles.roles["answer"] == "input: answer"
+    one_question = ek.start(table.assign(question="Is it?"), "relevancy", roles={"text": "input: answer"})
+    assert one_question.roles.roles["question"] == "input: question", "rows may share a question"

@@ -41,20 +41,16 @@ def scores_of(values: dict[str, float | None]) -> pd.DataFrame:
 
 def worth(criteria: list[dict[str, Any]], value: dict[str, float | None], key: str, how: str) -> float | None:
     """A criterion's value after its prerequisites, in plain three-valued logic; None: open."""
-    own = value[key]
-    if how == "ignore":
-        return own
-    required = {one["id"]: one["requires"] for one in criteria}
-    names, seen = list(required[key]), set()
-    while names:
-        name = names.pop()
-        if name not in seen:
-            seen.add(name)
-            names += required[name] if how == "transitive" else []
-    verdicts = [None if value[name] is None else value[name] >= 1 for name in seen]
+    own, (required,) = value[key], [one["requires"] for one in criteria if one["id"] == key]
+    names = required if how == "direct" else []
+    verdicts = [None if value[name] is None else value[name] >= 1 for name in names]
     if own == 0 or False in verdicts:
         return 0.0
     return None if own is None or None in verdicts else own
+
+
+def rows_of(items: list[dict[str, Any]], how: str) -> pd.DataFrame:
+    return ek.explode_criteria(items).drop(columns=["requires"] if how == "ignore" else [])
 
 
 def draw_items(seed: int, n: int) -> tuple[list[dict[str, Any]], dict[str, float | None]]:
@@ -74,46 +70,42 @@ def draw_items(seed: int, n: int) -> tuple[list[dict[str, Any]], dict[str, float
     return items, values
 
 
-@pytest.mark.parametrize("how", ["ignore", "direct", "transitive"])
+@pytest.mark.parametrize("how", ["ignore", "direct"])
 def test_points_are_those_of_plain_python(how: Any) -> None:
     items, values = draw_items(7, 300)
-    rows = ek.explode_criteria(items)
+    rows = rows_of(items, how)
     shuffled = rows.sample(frac=1, random_state=1).set_index(pd.Index(range(5, 5 + len(rows))))
-    for missing in ("na", "not_met", "renormalise"):
-        table = ek.points(scores_of(values).sample(frac=1, random_state=2), shuffled, missing=missing, requires=how)
-        got = table.set_index("item_id")
-        assert len(got) == len(items)
-        for item in items:
-            criteria, row = item["criteria"], got.loc[item["item_id"]]
-            own = {one["id"]: values[f"{item['item_id']}#{one['id']}"] for one in criteria}
-            worths = {one["id"]: worth(criteria, own, one["id"], how) for one in criteria}
-            weight = {one["id"]: one["points"] for one in criteria}
-            open_ = [key for key, value in worths.items() if value is None]
-            earned = sum(weight[key] * value for key, value in worths.items() if value is not None)
-            possible = sum(w for w in weight.values() if w > 0)
-            scored = sum(w for key, w in weight.items() if w > 0 and key not in open_)
-            base = scored if missing == "renormalise" else possible
-            expected = earned / base if base > 0 and not (missing == "na" and open_) else np.nan
-            assert row["score"] == pytest.approx(expected, nan_ok=True)
-            assert (row["n_criteria"], row["n_open"]) == (len(criteria), len(open_))
-            assert row["n_open_negative"] == sum(weight[key] < 0 for key in open_)
-            assert row["renormalised"] == pytest.approx(earned / scored if scored > 0 else np.nan, nan_ok=True)
-            total = sum(map(abs, weight.values()))
-            assert row["coverage"] == pytest.approx(1 - sum(abs(weight[key]) for key in open_) / total)
-            status = "unscored" if np.isnan(expected) else "partial" if open_ else "ok"
-            assert row["status"] == status
-            assert row["group_id"] == item["group_id"]
+    got = ek.points(scores_of(values).sample(frac=1, random_state=2), shuffled).set_index("item_id")
+    assert len(got) == len(items)
+    for item in items:
+        criteria, row = item["criteria"], got.loc[item["item_id"]]
+        own = {one["id"]: values[f"{item['item_id']}#{one['id']}"] for one in criteria}
+        worths = {one["id"]: worth(criteria, own, one["id"], how) for one in criteria}
+        weight = {one["id"]: one["points"] for one in criteria}
+        open_ = [key for key, value in worths.items() if value is None]
+        earned = sum(weight[key] * value for key, value in worths.items() if value is not None)
+        possible = sum(w for w in weight.values() if w > 0)
+        scored = sum(w for key, w in weight.items() if w > 0 and key not in open_)
+        expected = earned / possible if possible > 0 and not open_ else np.nan
+        assert row["score"] == pytest.approx(expected, nan_ok=True)
+        assert (row["n_criteria"], row["n_open"]) == (len(criteria), len(open_))
+        assert row["n_open_negative"] == sum(weight[key] < 0 for key in open_)
+        assert row["renormalised"] == pytest.approx(earned / scored if scored > 0 else np.nan, nan_ok=True)
+        total = sum(map(abs, weight.values()))
+        assert row["coverage"] == pytest.approx(1 - sum(abs(weight[key]) for key in open_) / total)
+        assert row["status"] == ("unscored" if np.isnan(expected) else "ok")
+        assert row["group_id"] == item["group_id"]
 
 
-@pytest.mark.parametrize("how", ["ignore", "direct", "transitive"])
+@pytest.mark.parametrize("how", ["ignore", "direct"])
 def test_the_bounds_hold_every_way_in_which_open_criteria_may_end(how: Any) -> None:
     items, values = draw_items(11, 60)
-    rows = ek.explode_criteria(items)
-    table = ek.points(scores_of(values), rows, requires=how).set_index("item_id")
+    rows = rows_of(items, how)
+    table = ek.points(scores_of(values), rows).set_index("item_id")
     draw = random.Random(3)
     for _ in range(6):
         ends = {key: draw.choice([0.0, 0.5, 1.0]) if value is None else value for key, value in values.items()}
-        score = ek.points(scores_of(ends), rows, requires=how).set_index("item_id")["score"]
+        score = ek.points(scores_of(ends), rows).set_index("item_id")["score"]
         known = score.notna()
         assert (score[known] >= table["low"][known] - 1e-9).all()
         assert (score[known] <= table["high"][known] + 1e-9).all()
@@ -122,15 +114,19 @@ def test_the_bounds_hold_every_way_in_which_open_criteria_may_end(how: Any) -> N
 def test_points_by_axis_and_changed_weights_need_no_new_scores() -> None:
     items, values = draw_items(2, 40)
     rows, scores = ek.explode_criteria(items), scores_of(values)
-    table = ek.points(scores, rows, by="axis", requires="ignore", missing="not_met")
+    table = ek.points(scores, rows.drop(columns="requires"), by="axis")
     for _, row in table.iterrows():
         criteria = next(item["criteria"] for item in items if item["item_id"] == row["item_id"])
         axis = None if pd.isna(row["axis"]) else row["axis"]
         chosen = [one for one in criteria if one["axis"] == axis]
-        met = sum(one["points"] * (values[f"{row['item_id']}#{one['id']}"] or 0) for one in chosen)
+        met = [values[f"{row['item_id']}#{one['id']}"] for one in chosen]
         possible = sum(one["points"] for one in chosen if one["points"] > 0)
-        assert row["score"] == pytest.approx(met / possible if possible else np.nan, nan_ok=True)
-        assert pd.notna(row["score"]) or row["reason"] == "no_positive_points"
+        if None in met or not possible:
+            assert pd.isna(row["score"])
+            assert row["reason"] == ("open_criteria" if possible else "no_positive_points")
+        else:
+            earned = sum(one["points"] * value for one, value in zip(chosen, met, strict=True))
+            assert row["score"] == pytest.approx(earned / possible)
     doubled = ek.points(scores, rows.assign(points=rows["points"] * 2))
     assert doubled["score"].tolist() == pytest.approx(ek.points(scores, rows)["score"].tolist(), nan_ok=True)
     pd.testing.assert_frame_equal(ek.points(scores, items), ek.points(scores, rows))
@@ -148,8 +144,10 @@ def test_a_tree_weights_its_groups_and_unscored_leaves_travel_up_as_coverage() -
     assert np.isnan(half["score"])
     assert half["coverage"] == pytest.approx(1 - 1 / 6)
     assert (half["low"], half["high"]) == pytest.approx((3 / 4 + 1 / 12, 1.0))
-    nodes = ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), rows, by="parent").set_index("parent")["score"]
-    assert nodes.to_dict() == pytest.approx({"root": 5 / 6, "g": 1 / 3})
+    for level, expected in ((0, {"root": 1.0, "g": 1 / 3}), (-1, {"root": 5 / 6})):  # the nearest group, and the whole
+        of_groups = rows.assign(axis=[path[level][0] for path in rows["parent"]])
+        nodes = ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), of_groups, by="axis").set_index("axis")
+        assert nodes["score"].to_dict() == pytest.approx(expected)
     through_csv = rows.assign(**{name: rows[name].astype(str) for name in ("parent", "requires")})
     assert ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), through_csv)["score"].iloc[0] == whole["score"]
 
@@ -286,7 +284,7 @@ def test_texts_for_scores_and_tables_without_columns_are_errors() -> None:
         with pytest.raises(InputError, match=f"2 scores are texts \\('{text}'\\)"):
             ek.points(pd.DataFrame({"item_id": rows["item_id"], "label": text}), rows)
     table = ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": [True, False]}), rows)
-    for name in ("low", "score", "status"):
+    for name in ("low", "score"):
         with pytest.raises(InputError, match=f"no column '{name}'"):
             ek.summarize(table.drop(columns=name))
     for name in ("score", "low", "high", "renormalised"):
@@ -360,7 +358,7 @@ def test_published_figures_come_out_to_their_digits() -> None:
     rows = ek.explode_criteria(read("devai_items"))
     for who, name in (("agent", "devai_judgments"), ("human", "devai_labels")):
         for how, key in (("ignore", "independent"), ("direct", "with_requires")):
-            table = ek.points(met(read(name)), rows, requires=how)  # type: ignore[arg-type]
+            table = ek.points(met(read(name)), rows if how == "direct" else rows.drop(columns="requires"))
             sums = table.groupby("system_id")[["points", "possible"]].sum()
             for system, share in (sums["points"] / sums["possible"]).items():
                 assert share == pytest.approx(reference["devai"][system][f"{who}_met_{key}"], abs=1e-12)
@@ -469,18 +467,13 @@ def test_points_that_were_edited_are_refused() -> None:
     draw = np.random.default_rng(0)
     met = pd.Series(draw.random(len(rows)) < 0.5, dtype="boolean").mask(draw.random(len(rows)) < 0.2)
     table = pd.DataFrame({"item_id": rows["item_id"], "score": met})
-    for missing in ("na", "not_met", "renormalise"):
-        made = ek.points(table, rows, missing=missing)
-        ek.summarize(made)
-        ek.compare(made, made.assign(score=made["score"].clip(lower=0)))
-        for wrong in (
-            9.0,
-            made["score"] + 0.1,
-            made["score"].where(made.index != made["score"].first_valid_index(), 0.77),
-        ):
-            for function in (ek.summarize, lambda edited, made=made: ek.compare(made, edited)):
-                with pytest.raises(InputError, match="score is not points / possible"):
-                    function(made.assign(score=wrong))
+    made = ek.points(table, rows)
+    ek.summarize(made)
+    ek.compare(made, made.assign(score=made["score"].clip(lower=0)))
+    for wrong in (9.0, made["score"] + 0.1, made["score"].where(made.index != made["score"].first_valid_index(), 0.77)):
+        for function in (ek.summarize, lambda edited, made=made: ek.compare(made, edited)):
+            with pytest.raises(InputError, match="score is not points / possible"):
+                function(made.assign(score=wrong))
 
 
 def test_pass_k_is_the_share_of_choices_of_k_runs_that_all_or_any_pass() -> None:

@@ -289,7 +289,7 @@ def test_published_alphas_of_summeval_experts(published_data):
         long = pd.concat([rows.assign(who=name, code=experts.str[name]) for name in ("e0", "e1", "e2")])
         for level in ("nominal", "ordinal", "interval"):
             codes = {code: f"c{code}" for code in range(1, 6)} if level == "nominal" else None
-            table = imported(long, scale_of(level, [1, 2, 3, 4, 5]), annotator="who", score="code", codes=codes)
+            table = imported(long, scale_of(level, [1, 2, 3, 4, 5]), judge="who", score="code", codes=codes)
             made = reliability(table).iloc[0]
             assert made["alpha_single"] == pytest.approx(
                 reference[criterion]["experts"]["krippendorff"][level], abs=1e-6
