@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from evalkit.errors import listed
+
 _DEEPEST = 6  # levels of a value that are looked at
 _MOST = 200  # mappings of it
 LOOKS_LIKE = "this looks like "
@@ -29,6 +31,8 @@ class _Form(NamedTuple):
     """Values, one of which is the type of one of its mappings."""
     starts: tuple[str, ...] = ()
     """How the name of a field of one of its mappings starts."""
+    is_outermost: bool = False
+    """Whether only the value itself may be such a mapping."""
 
 
 _FORMS = (
@@ -41,10 +45,16 @@ _FORMS = (
           starts=("mlflow.",)),
     _Form("a session of Codex", _LOAD.format("[row['payload'] for row in log if row['type'] == 'response_item']",
                                              "openai_responses"), ("payload", "type")),
-    _Form("a session of Claude Code", _LOAD.format("[{'messages': [row['message'] for row in log if row['type'] in "
-          "('user', 'assistant') and not row.get('isSidechain')]}]", "anthropic"), ("sessionId", "uuid")),
-    _Form("events of OpenHands", "log['messages'] + [log['response']['choices'][0]['message']] of the last file in the "
-          "folder llm_completions, which log_completions=true writes", ("action", "source", "args")),
+    _Form("a session of Claude Code", _LOAD.format("[{'messages': [row['message'] for row in (log['loglines'] if "
+          "'loglines' in log else log) if row['type'] in ('user', 'assistant') and not row.get('isSidechain')]}]",
+          "anthropic"), ("message",), ("user", "assistant")),
+    _Form("events of OpenHands", "[{'role': 'tool', 'tool_call_id': event['cause'], 'content': event['content']} if "
+          "'observation' in event else {'role': 'system' if event['action'] == 'system' else {'agent': 'assistant'}"
+          ".get(event['source'], event['source']), 'content': event['args']['content']} if event['action'] in "
+          "('message', 'system') else {'role': 'assistant', 'content': event['args'].get('thought'), 'tool_calls': "
+          "[{'id': event['id'], 'name': event['action'], 'arguments': event['args']}]} "
+          "for event in log if 'action' in event or event.get('cause') is not None]",
+          ("action", "source", "args")),
     _Form("completions of OpenHands", "log['messages'] + [log['response']['choices'][0]['message']]",
           ("messages", "response")),
     _Form("SWE-agent",
@@ -78,13 +88,9 @@ _FORMS = (
     _Form("serialized objects of LangChain", "langchain_core.messages.convert_to_openai_messages("
           "langchain_core.load.load(log))", types=("constructor",)),
     _Form("LangChain", _OF_LANGCHAIN.format("(log['messages'] if 'messages' in log else log)"), types=("human", "ai")),
-    _Form("Pydantic AI", "the messages that its OpenAIChatModel sends", ("kind", "parts")),
-    _Form("Gemini or the AI SDK", "[{'role': turn['role'], 'content': ''.join(part['text'] for part in turn['parts'])} "
-          "for turn in log], if it has only texts", ("parts",)),
-    _Form("Bedrock", "litellm or another converter from Converse to OpenAI's form", ("toolUse",)),
     _Form("AgentBench", "log['output']['history']", ("output", "index")),
-    _Form("an object around its messages", "log['messages']", ("messages",)),
-    _Form("an object around its messages", "log['traj']", ("traj",)),
+    _Form("an object around its messages", "log['messages']", ("messages",), is_outermost=True),
+    _Form("an object around its messages", "log['traj']", ("traj",), is_outermost=True),
 )  # fmt: skip
 
 
@@ -98,9 +104,19 @@ def looks_like(value: Any) -> str:
     """
     mappings = [*_mappings(value, 0)][:_MOST]
     for form in _FORMS:
-        if any(_is_of(form, mapping) for mapping in mappings):
+        if any(_is_of(form, mapping) for mapping in mappings if mapping is value or not form.is_outermost):
             return f"{LOOKS_LIKE}{form.name}: use {form.line}"
-    return "rewrite it in OpenAI's form, as LangChain's convert_to_openai_messages does, or name a reader with form="
+    return _any_form(value[:_MOST] if isinstance(value, list) else [value])
+
+
+def _any_form(rows: Any) -> str:
+    """The line that converts any log, with the fields that this one has."""
+    fields = listed(dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row))
+    return (
+        f"write it in OpenAI's form (its fields are {fields}): use ek.load_items([{{'item_id': …, 'task': …, "
+        "'messages': [{'role': …, 'content': …}, …]} for …]), with calls in 'tool_calls' and 'tool_call_id' in "
+        "results, or name a reader with form="
+    )
 
 
 def _is_of(form: _Form, mapping: Mapping[str, Any]) -> bool:
@@ -110,10 +126,11 @@ def _is_of(form: _Form, mapping: Mapping[str, Any]) -> bool:
 
 
 def _mappings(value: Any, depth: int) -> Iterator[Mapping[str, Any]]:
-    """The mappings in a value, the outer before the inner."""
+    """The mappings in a value, the outer before the inner; of a message only its content, and no copy of a reply."""
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
         yield value
-    for inner in value.values() if isinstance(value, Mapping) else value[:_MOST] if isinstance(value, list) else ():
+        value = [value.get("content")] if "role" in value else [*value.values()]
+    for inner in value[:_MOST] if isinstance(value, list) else ():
         yield from _mappings(inner, depth + 1)

@@ -136,7 +136,8 @@ def with_messages(items: list[dict[str, Any]], advice: str) -> list[dict[str, An
     InputError
         If none has.
     """
-    with_any = [item for item in items if item["messages"]]  # spans of a health check have none
+    # spans of a health check have none, and rules alone are no trace
+    with_any = [item for item in items if any(message["role"] != "system" for message in item["messages"])]
     if not with_any:
         raise InputError(f"no span has messages; {advice}")
     if n_lost := len(items) - len(with_any):

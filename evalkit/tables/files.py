@@ -322,7 +322,11 @@ def _items_by(reader: Reader, source: Any, given: Callable[[], Any]) -> Any:
         opened = read_by(replace(reader, read=reader.opens), str(source), advice)
     rows = given() if opened is None else opened
     rows = rows if isinstance(rows, list) else [*records(as_frame(rows))]
-    return read_by(reader, [canonical(row) for row in rows], advice)
+    values = []
+    for number, row in enumerate(rows, 1):
+        with error_at(f"record {number}", InputError):
+            values.append(canonical(row))
+    return read_by(reader, values, advice)
 
 
 def _is_file(source: str | Path) -> bool:

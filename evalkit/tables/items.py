@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from types import NoneType
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from evalkit.tables.schemas import kind_of
 LIST_INPUTS = ("context", "conversation")
 """Inputs that may be lists; in a CSV file they are text."""
 _SCALARS = (str, int, float, bool, np.generic)
+_MOST_LEVELS = 400  # Python itself stops at about 500 mappings in one another
 
 
 class _HubDataset(Protocol):
@@ -250,16 +252,17 @@ def is_missing(value: object) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def canonical(value: Any) -> Any:
+def canonical(value: Any, level: int = 0) -> Any:
     r"""A value as plain Python: arrays to lists, numpy to Python, integral floats to int, times to ISO text.
 
-    Missing values become None; missing fields of mappings are dropped; text is NFC with LF.
+    Missing values become None; missing fields of mappings are dropped; text is NFC with LF. `level` counts the values
+    that hold this one.
 
     Raises
     ------
     InputError
         For values that are not JSON: bytes, sets, functions, infinities, integers beyond 64 bits, and
-        invalid text.
+        invalid text; and for what is nested more than 400 levels deep.
 
     Examples
     --------
@@ -280,13 +283,15 @@ def canonical(value: Any) -> Any:
     if isinstance(value, (int, float)):
         return _number(value)
     if isinstance(value, (list, tuple)):
-        return list(map(canonical, value))
+        _check_level(level)
+        return list(map(canonical, value, repeat(level + 1)))
     if (image := value if isinstance(value, Image) else image_in(value)) is not None:
         return image
     if isinstance(value, Mapping):
-        return _mapping(value)
+        _check_level(level)
+        return _mapping(value, level + 1)
     if isinstance(value, (np.ndarray, np.generic)):
-        return canonical(_unboxed(value))
+        return canonical(_unboxed(value), level)
     if is_missing(value):
         return None
     if isinstance(value, (dt.date, dt.time)):
@@ -317,12 +322,17 @@ def _number(value: float) -> float | int | None:
     return int(value) if value.is_integer() and abs(value) < 2**63 else float(value)
 
 
-def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+def _check_level(level: int) -> None:
+    if level >= _MOST_LEVELS:
+        raise InputError(f"it is nested more than {_MOST_LEVELS} levels deep; write what is inside as a text")
+
+
+def _mapping(value: Mapping[Any, Any], level: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for given, field in value.items():
         if (name := canonical(str(given))) in fields:
             raise InputError(f"two keys of a mapping become the same text, {name!r} (as 1 and '1' do); rename one")
-        fields[name] = canonical(field)
+        fields[name] = canonical(field, level)
     return {name: field for name, field in fields.items() if field is not None}
 
 

@@ -123,7 +123,7 @@ def conversation_value(value: Any, unknown: set[str] | None = None) -> Any:
     if isinstance(value, str):
         try:
             parsed = canonical(orjson.loads(value)) if value.lstrip()[:1] in ("[", "{") else value
-        except (orjson.JSONDecodeError, InputError):
+        except orjson.JSONDecodeError:
             return shown_value(value)
     elements = parsed if isinstance(parsed, list) else [parsed]
     is_text = not any(isinstance(element, Mapping) for element in elements)

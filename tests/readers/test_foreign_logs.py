@@ -85,15 +85,34 @@ def test_a_history_of_texts_alone_keeps_its_agent() -> None:
     assert [text for _, text in headings(followed(line, written))] == [story.turns[0].question, story.turns[0].answer]
 
 
-def test_events_of_openhands_are_refused_with_the_file_to_read_instead() -> None:
+def test_events_of_openhands_become_calls_and_results() -> None:
     events = [
-        {"id": 0, "source": "user", "action": "message", "args": {"content": "Fix it."}, "message": "Fix it."},
-        {"id": 1, "source": "agent", "action": "run", "args": {"command": "ls", "thought": "Look."}},
-        {"id": 2, "source": "agent", "observation": "run", "content": "a.py", "cause": 1, "extras": {"exit_code": 0}},
+        {"id": 0, "source": "agent", "action": "system", "args": {"content": "Rules.", "tools": []}},
+        {"id": 1, "source": "user", "action": "message", "args": {"content": "Fix it."}, "message": "Fix it."},
+        {"id": 2, "source": "environment", "observation": "agent_state_changed", "content": "", "extras": {}},
+        {"id": 3, "source": "agent", "action": "run", "args": {"command": "ls", "thought": "Look."}},
+        {"id": 4, "source": "agent", "observation": "run", "content": "a.py", "cause": 3, "extras": {"exit_code": 0}},
+        {"id": 5, "source": "agent", "action": "message", "args": {"content": "Done."}},
     ]
     looks_like, line = line_for(events)
     assert looks_like == "events of OpenHands"
-    assert "folder llm_completions, which log_completions=true writes" in line
+    assert headings(followed(line, events)) == [
+        ("system", "Rules."), ("user", "Fix it."), ("assistant", "Look."),
+        ("assistant: call 1, run", '{"command":"ls","thought":"Look."}'), ("tool: result of call 1, run", "a.py"),
+        ("assistant", "Done."),
+    ]  # fmt: skip
+
+
+def test_a_web_export_of_claude_code_is_read_by_the_line_for_its_sessions() -> None:
+    story = story_for(LOGS["claude_code"], random.Random(7))
+    written = {"loglines": LOGS["claude_code"].write(story)}
+    assert headings(followed(line_for(written)[1], written)) == told(story)
+
+
+def test_spans_with_rules_alone_are_no_trace() -> None:
+    span = {"traceId": "1", "attributes": {"gen_ai.system_instructions": '[{"type": "text", "content": "Be kind."}]'}}
+    with pytest.raises(InputError, match="no span has messages; switch on the capture of messages"):
+        ek.load_items([span], form="otel")
 
 
 @pytest.mark.parametrize(

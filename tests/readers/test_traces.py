@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +114,15 @@ FOREIGN: list[tuple[Any, str]] = [
     ([USER | {"source": "input"}, {"role": "assistant", "tool_calls": [{"function": "f"}]}], "Inspect: use"),
     ([{"from": "human", "value": "Q"}], "ShareGPT: use"),
     ([{"type": "human", "content": "Q"}], r"LangChain: use .*turn\['type'\]"),
-    ([{"role": "user", "parts": [{"text": "Q"}]}], "Gemini or the AI SDK: use"),
+    ([{"role": "user", "parts": [{"functionCall": {"name": "f", "args": {}}}]}],
+     r"\(its fields are 'role', 'parts'\): use"),
+    ({"tasks": [], "simulations": [{"messages": [SAID | {"raw_data": {"content": [{"type": "thinking"}]}}]}]},
+     r"fields are 'tasks', 'simulations'\): use ek.load_items\(\[{'item_id': …, 'task': …, 'messages': \["),
     ({"messages": [USER, SAID], "reward": 0}, r"an object around its messages: use log\['messages'\]"),
     ({"info": {"assessments": ["GOOD"]}, "data": {"spans": [{"attributes": {"mlflow.spanInputs": "{}"}}]}}, "MLflow"),
-    ([USER, {"role": "assistant", "content": {"novel": 1}}], "rewrite it in OpenAI's form"),
-    ([USER, {"role": "assistant", "tool_calls": "f(1)"}], "rewrite it in OpenAI's form"),
-]
+    ([USER, {"role": "assistant", "content": {"novel": 1}}], "write it in OpenAI's form"),
+    ([USER, {"role": "assistant", "tool_calls": "f(1)"}], "write it in OpenAI's form"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("trace", "line"), FOREIGN, ids=range(len(FOREIGN)))
@@ -128,6 +132,35 @@ def test_what_is_not_the_stated_form_is_refused_with_the_line_that_works(trace: 
     for cell in (trace, json.dumps(trace)):
         with pytest.raises(InputError, match=rf"row 1, input '{name}': expected a list of messages .*{line}"):
             ek.judge([{name: [USER]}, {name: cell}], rubric, "fake:strict", samples=1, progress=False)
+
+
+@pytest.mark.parametrize("made", [lambda inner: {"a": inner}, lambda inner: [inner]], ids=["mappings", "lists"])
+@pytest.mark.parametrize("levels", [600, 5000])
+def test_what_is_nested_too_deep_is_refused_at_every_door(made: Callable[[Any], Any], levels: int) -> None:
+    deep: Any = "x"
+    for _ in range(levels):
+        deep = made(deep)
+    items = [{"item_id": "a", "messages": [USER, SAID | {"more": deep}]}]
+    rubric = ek.Rubric(id="r", inputs=["messages"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
+    doors: list[Callable[[], Any]] = [
+        lambda: ek.load_items(items),
+        lambda: ek.judge(items, rubric, "fake:strict", samples=1, progress=False),
+        lambda: ek.evaluate(items, rubric, "fake:strict"),
+        lambda: ek.tables.explode_steps(items),
+        lambda: ek.tables.check_calls(items),
+    ]
+    for door in doors:
+        with pytest.raises(InputError, match="item 'a', column 'messages': it is nested more than 400 levels deep"):
+            door()
+    with pytest.raises(InputError, match="record 1: it is nested more than 400 levels deep"):
+        ek.load_items(items, form="anthropic")
+
+
+def test_a_deep_text_of_messages_is_not_judged_as_a_text() -> None:
+    text = json.dumps([USER, SAID | {"more": 0}]).replace("0", "[" * 600 + "]" * 600)
+    rubric = ek.Rubric(id="r", inputs=["messages"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
+    with pytest.raises(InputError, match="row 0, input 'messages': it is nested more than 400 levels"):
+        ek.judge([{"messages": text}], rubric, "fake:strict", samples=1, progress=False)
 
 
 def test_fields_that_are_not_shown_are_named_and_shown_or_left_out_as_the_user_says() -> None:

@@ -153,7 +153,7 @@ def test_an_answer_in_the_conversation_of_an_item_is_shown_once():
 
 
 def test_what_is_nested_very_deep_is_read_and_lists_are_no_keys():
-    deep = json.loads("[" * 400 + "]" * 400)
+    deep = json.loads("[" * 390 + "]" * 390)
     talk = [said("user", "Q"), {"role": "tool", "content": {"a": deep}}, {"role": "assistant", "content": "A"}]
     table = ek.judge(
         split_messages(pd.DataFrame({"log": [talk]}), "log"), "helpfulness", "fake:strict", samples=1, progress=False

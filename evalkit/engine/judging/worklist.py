@@ -409,8 +409,8 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
             form = (
                 f"{LOOKS_LIKE}the messages of one conversation: use ek.load_items([{{'task': '…', 'messages': log}}])"
             )
-        if form.startswith(LOOKS_LIKE):
-            advice = f"{form}, log being the JSON of the file"
+        is_known = form.startswith(LOOKS_LIKE)
+        advice = f"{form}, log being the JSON of the file" if is_known else f"{advice}; of a log, {form}"
     fact = f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have"
     return f"{fact}: {listed(missing)}; {present}; {advice}"
 
@@ -521,7 +521,7 @@ def _check_images(
         remarks.append(
             f"{len(skipped)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
             f"{listed([ids[number] for number in skipped])}); judges cannot be shown it, so no judge is asked, and the "
-            f"item is unscored. Item {ids[first]!r}: {_why_unseen(to_send[first])}"
+            f"item is unscored unless its reply is stored. Item {ids[first]!r}: {_why_unseen(to_send[first])}"
         )
     images = {
         ids[number]: [mark for mark in to_send[number] if isinstance(mark, Image)] for number in sorted(with_images)
