@@ -1,4 +1,4 @@
-"""`ReplyMemory`: `joblib.Memory` over the reply store, by the back end ``"evalkit"`` of joblib, which it registers.
+"""`ReplyMemory`: `joblib.Memory` over the reply store, by a back end of its own.
 
 ``tests/engine/cache/test_joblib_memory.py`` checks the private parts of joblib that are used here.
 """
@@ -17,20 +17,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
-from joblib import Memory, register_store_backend
+from joblib import Memory
 from joblib._store_backends import StoreBackendBase, StoreBackendMixin
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
-from evalkit.core.settings import is_address
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.cache.maintenance import PruneReport
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError, ConfigError, InputError
 
-BACKEND = "evalkit"
 FUNCTION_ID = "evalkit.reply"
 """joblib's name of every function whose replies have a key of their own: a reply is not identified by the function."""
 
@@ -71,60 +69,26 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     It does not write through joblib's `dump_item`, which gets no key parts and reports no failure: it would
     only warn that a paid reply was not stored.
+
+    Parameters
+    ----------
+    store
+        The reply store.
+    recorded
+        Whether replies recorded by hand count.
+    since
+        Unix time: older replies do not count.
     """
 
-    verbose = 0
-    store: ReplyStore
-    for_replies = False
-    recorded = False
-    since: float | None = None
-
-    def configure(self, location: str, verbose: int = 0, backend_options: Mapping[str, Any] | None = None) -> None:
-        """Open the store of the folder `location`.
-
-        joblib appends ``joblib`` to a location that is a string; it is removed again, so that a string and a
-        Path name the same store.
-
-        Parameters
-        ----------
-        location
-            The cache folder.
-        verbose
-            Unused.
-        backend_options
-            `for_replies` (set by `ReplyMemory`), `read_only`, `recorded`, `since`; joblib's `compress` and
-            `mmap_mode` must be off.
-        """
-        options = dict(backend_options or {})
-        for unfit in ("compress", "mmap_mode"):
-            if options.pop(unfit, None):
-                raise ConfigError(
-                    f"joblib.Memory(backend={BACKEND!r}) does not support {unfit}, because it stores replies as JSON "
-                    "in SQLite; omit it"
-                )
-        self.for_replies = options.pop("for_replies", False)
-        self.recorded = options.pop("recorded", False)
-        self.since = options.pop("since", None)
-        read_only = options.pop("read_only", False)
-        if options:
-            raise ConfigError(f"unknown backend_options {sorted(options)}; allowed: 'read_only', 'recorded', 'since'")
-        # joblib adds a folder of its own to a text
-        cache = str(location).removesuffix("/joblib") if is_address(location) else Path(location)
-        if isinstance(cache, Path) and not self.for_replies and cache.name == "joblib":
-            cache = cache.parent
-        self.verbose = verbose
-        self.store = ReplyStore.open(cache, read_only=read_only)
-        self.location = str(self.store.cache)
+    def __init__(self, store: ReplyStore, *, recorded: bool, since: float | None) -> None:
+        self.store, self.recorded, self.since = store, recorded, since
+        self.location = str(store.cache)
 
     def find(self, call_id: CallId) -> Reply | None:
         """The stored reply of a call; None if there is none."""
         key = bytes.fromhex(call_id[1])
         value = self.store.get_many([key], since=self.since, recorded=self.recorded).get(key)
         return None if value is None else decoded(value)
-
-    def contains_item(self, call_id: CallId) -> bool:
-        """Whether a reply of that key is stored."""
-        return self.find(call_id) is not None
 
     def load_item(
         self, call_id: CallId, verbose: int = 1, timestamp: float | None = None, metadata: object = None
@@ -140,33 +104,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         return {}
 
     def store_cached_func_code(self, call_id: CallId, func_code: str | None = None) -> None:
-        """Store no source: an edit of the function must not invalidate a reply.
-
-        Raises
-        ------
-        ConfigError
-            If a function is memoized by joblib's own `Memory`, whose argument hash is not a reply key.
-        """
-        if not self.for_replies:
-            raise ConfigError(
-                f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}, because this backend stores only "
-                "replies of judges; use memory = evalkit.memory() and @memory.cache instead, or another backend"
-            )
-
-    def get_cached_func_code(self, call_id: CallId) -> NoReturn:
-        """Raise OSError, which tells joblib that no source is stored."""
-        raise OSError(f"the source code of the function {call_id[0]} is not stored with the replies")
-
-    def get_cached_func_info(self, call_id: CallId) -> dict[str, str]:
-        """Where the replies are."""
-        return {"location": str(self.store.place)}
-
-    def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
-        """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
-        raise CacheError(
-            f"cannot store the reply {call_id[1]}, because its function was not decorated with the "
-            "cache of evalkit.memory(); use that decorator"
-        )
+        """Store no source: an edit of the function must not invalidate a reply."""
 
     def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:
         """Store nothing: joblib's metadata contains the arguments in plain text."""
@@ -180,9 +118,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     clear = clear_item = clear_path = clear_location = enforce_store_limits = get_items = _refuse
     # joblib's file primitives: the methods above replace all that would call them
     create_location = _open_item = _item_exists = _move_item = contains_path = _refuse
-
-
-register_store_backend(BACKEND, ReplyBackend)
+    configure = contains_item = dump_item = get_cached_func_code = get_cached_func_info = _refuse
 
 
 class ReplyMemory(Memory):  # type: ignore[misc]
@@ -219,9 +155,9 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         since: float | None = None,
         verbose: int = 0,
     ) -> None:
-        cache = ReplyStore.open(cache, read_only=read_only).cache
-        options = {"for_replies": True, "read_only": read_only, "recorded": recorded, "since": since}
-        super().__init__(cache, backend=BACKEND, verbose=verbose, backend_options=options)
+        backend = ReplyBackend(ReplyStore.open(cache, read_only=read_only), recorded=recorded, since=since)
+        super().__init__(backend, verbose=verbose)
+        self.location = backend.location
 
     @property
     def store(self) -> Any:
@@ -269,7 +205,7 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
     store_backend: ReplyBackend
 
     def __init__(self, func: Callable[..., Any], backend: ReplyBackend, verbose: int) -> None:
-        super().__init__(func, location=backend, backend=BACKEND, verbose=verbose)
+        super().__init__(func, backend, verbose=verbose)
         self.func_id = FUNCTION_ID
 
     def clear(self, warn: bool = True) -> Any:

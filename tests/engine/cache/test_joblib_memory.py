@@ -201,34 +201,6 @@ def test_nothing_of_joblibs_removes_replies(memory: QuestionMemory) -> None:
     assert judged.ask(question()).text == "reply 2"
 
 
-def test_plain_joblib_memory_says_what_to_use(folder: Path) -> None:
-    ReplyStore.open(folder).put(parts(), reply("2")).result()
-    for location in (folder, str(folder)):  # as text, joblib appends a folder of its own
-        plain = joblib.Memory(location, backend="evalkit", verbose=0)
-        assert plain.store_backend.load_item(["f", parts().key.hex()]) == reply("2")
-        assert not plain.store_backend.contains_item(["f", parts(1).key.hex()])
-        with pytest.raises(KeyError, match="no reply with the key"):
-            plain.store_backend.load_item(["f", parts(1).key.hex()])
-        with pytest.raises(ConfigError, match=r"cannot memoize .*len.* use memory = evalkit\.memory\(\) and"):
-            plain.cache(len)
-        with pytest.raises(CacheError, match=r"its function was not decorated with the cache of evalkit\.memory\(\)"):
-            plain.store_backend.dump_item(["f", parts(1).key.hex()], reply())
-    assert not (folder / "joblib").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"compress": True}, "does not support compress"),
-        ({"mmap_mode": "r"}, "does not support mmap_mode"),
-        ({"backend_options": {"codec": "zstd"}}, r"unknown backend_options \['codec'\]; allowed"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(folder: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        joblib.Memory(folder, backend="evalkit", verbose=0, **options)
-
-
 def test_memory_survives_pickling(memory: QuestionMemory) -> None:
     Judged(memory).ask(question())
     copy = pickle.loads(pickle.dumps(memory))
