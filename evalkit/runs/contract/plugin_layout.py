@@ -16,7 +16,6 @@ ENTRY_POINTS = "evalkit.plugins"
 """Group of entry points by which installed bundles name their modules."""
 
 _VERSIONED = re.compile(r"v([1-9][0-9]*)\.\w+")
-_NO_PLUGINS = frozenset({"tests", "test", "docs", "build", "dist", "examples", "benchmarks"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,9 @@ class PluginLayout:
 
     @classmethod
     def at(cls, path: str | Path) -> PluginLayout:
-        """The plugin at a path: a Python file, a package, or a project whose package is at ``src/NAME`` or ``NAME``.
+        """The plugin at a path: a Python file, a package, or a project.
 
-        If a project has an entry point in the group ``evalkit.plugins``, the entry point names the module.
+        A project's entry point in the group ``evalkit.plugins`` names the module, at ``src/NAME`` or ``NAME``.
 
         Raises
         ------
@@ -151,12 +150,13 @@ def _module_file(root: Path) -> Path:
         return root
     if (root / "__init__.py").is_file():
         return root / "__init__.py"
-    named = _entry_module(root)
-    found = file_of(named.split("."), [root / "src", root]) if named else _only_module(root)
-    if found is None:
-        expected = "a package (with __init__.py), or a project whose package is at src/ or beside its pyproject.toml"
-        expected = f"the module {named!r} of its entry point" if named else expected
-        raise ConfigError(f"{root} is not a plugin: expected {expected}")
+    if (named := _entry_module(root)) is None:
+        raise ConfigError(
+            f"{root} is not a plugin: expected a package (with __init__.py), or a project whose pyproject.toml has an "
+            f"entry point in the group {ENTRY_POINTS!r}"
+        )
+    if (found := file_of(named.split("."), [root / "src", root])) is None:
+        raise ConfigError(f"{root} is not a plugin: expected the module {named!r} of its entry point")
     return found
 
 
@@ -186,28 +186,6 @@ def file_of(parts: Sequence[str], folders: Iterable[Path]) -> Path | None:
     bases = [folder.joinpath(*parts) for folder in folders]
     files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
     return next((file for file in files if file.is_file()), None)
-
-
-def _only_module(root: Path) -> Path | None:
-    """The only package of a project; below src/ it may be a single file."""
-    project = root / "pyproject.toml"
-    if not project.is_file():
-        return None
-    for folder in (root / "src", root):
-        packages = [one for one in sorted(folder.glob("*/__init__.py")) if one.parent.name not in _NO_PLUGINS]
-        found = packages or (sorted(folder.glob("*.py")) if folder.name == "src" else [])
-        if len(found) > 1:
-            own = re.sub(r"[-.]+", "_", str(read_project(project).get("name", ""))).lower()
-            found = [one for one in found if one.parent.name.lower() == own] or found
-        if len(found) > 1:
-            names = listed(one.parent.name if one.name == "__init__.py" else one.stem for one in found)
-            raise ConfigError(
-                f"{root} contains more than one package ({names}); add an entry point in the group {ENTRY_POINTS!r} "
-                "for the plugin's package, or use the package's own folder"
-            )
-        if found:
-            return found[0]
-    return None
 
 
 def _import_name(file: Path) -> tuple[Path, str]:
