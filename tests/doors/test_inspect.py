@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +43,13 @@ from evalkit.inspect import judge_scorer
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Inspect's own streams
 
 N = 20
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _streams_of_inspect() -> Iterator[None]:
+    """Inspect's streams are collected here, not in a test of this process that takes warnings for errors."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,13 @@ CHAT = rubric_of("chat", SCALE, inputs="conversation? question answer", meaning=
 ALL = ek.Rubric(id="all", inputs=["conversation", "answer"], criteria=[{"name": "c", "scale": SCALE}])
 WHOLE = ek.Rubric(id="whole", inputs=["conversation"], criteria=[{"name": "c", "scale": SCALE}])
 PICTURE = "data:image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _streams_of_inspect() -> Iterator[None]:
+    """Inspect's streams are collected here, not in a test of this process that takes warnings for errors."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -150,7 +150,7 @@ def test_a_second_run_asks_no_judge_and_with_the_flag_no_model_but_for_new_data(
         assert (place / "calls.txt").read_text() == answered * 2, "every run asks the model"
         second = lighteval(*words, "--reuse-answers", place=place, out="two", environ=environ)
         assert second.returncode == 0, second.stderr[-2000:]
-        assert "they do not look at its weights, code or commit" in second.stderr
+        assert "it does not look at its weights, code or commit" in second.stderr
         assert not (place / ".litellm_cache").exists(), "nothing is left in the working folder"
         assert len(judge.seen) == asked
         assert (place / "calls.txt").read_text() == answered * 2
