@@ -74,7 +74,6 @@ def _align(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> int | None:
-
     if args.label and not args.labels:
         raise ConfigError(
             "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"

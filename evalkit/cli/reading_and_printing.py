@@ -89,7 +89,15 @@ def read_side(path: str) -> Any:
                 f"{len(paths)}; name another folder, or run that command again"
             )
     tables = {name: read_table(str(paths[0]), name) for name, paths in files.items()}
-    return SimpleNamespace(**tables, rules=_rules(folder))
+    return SimpleNamespace(**tables, rules=_rules(folder), clusters=_groups_of(folder))
+
+
+def _groups_of(folder: Path) -> pd.Series | None:
+    """item_id -> group_id of the items that `evalkit evaluate --out` wrote; None if they have no groups."""
+    from evalkit.tables.files import read_frame
+
+    frames = [read_frame(path) for path in sorted(folder.glob("items.*"))]
+    return next((items.set_index("item_id")["group_id"].dropna() for items in frames if "group_id" in items), None)
 
 
 def _rules(folder: Path) -> Rules | None:

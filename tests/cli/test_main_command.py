@@ -182,6 +182,19 @@ def test_compare_finds_what_evaluations_differ_in(run, refused) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_compare_takes_groups_from_the_items_in_its_folders(run, form) -> None:
+    items = ek.load_items("items.jsonl")
+    groups = [f"g{at // 3}" for at in range(len(items))]
+    tables.write_frame(Path("grouped.jsonl"), items.assign(group_id=groups))
+    for judge, folder in (("fake:lenient", "a"), ("fake:strict", "b")):
+        options = ("--rubric", "faithfulness", "--judge", judge, "--out", folder, "--format", form, "--quiet")
+        assert run("evaluate", "grouped.jsonl", *options)[0] == 0
+    (row,) = json.loads(run("compare", "a", "b", "--json")[1])["table"]
+    assert row["n_clusters"] == len(set(groups)) < row["n_common"]
+
+
+@pytest.mark.long
 def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     # 24 items whose score falls from 2 to 0: sign-flip and McNemar are far below .05; the other way they rise.
     rows = [{**ITEMS[0], "item_id": f"x{at}", "answer": "Goods are taken back for 30 days."} for at in range(24)]
