@@ -340,7 +340,8 @@ def lint_criteria(
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, a field that nothing reads,
           an empty text, points that are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that
           is unknown or goes in a circle, a ``scale`` that is none, several texts in one, an id such as ``cites_source``
-          in place of a text, a key that JSON gives twice; and, without points, a text that may have them ("[5 points] Names ...", "Names ... (weight: 3)");
+          in place of a text, a key that JSON gives twice; and, without points, a text that may have them ("[5 points]
+          Names ...", "Names ... (weight: 3)");
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike, a
           scale of its own, one word, one text with semicolons in place of a list. Of more than 300 criteria, only the
           first 300 are compared.
