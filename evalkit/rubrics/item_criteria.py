@@ -340,8 +340,8 @@ def lint_criteria(
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, a field that nothing reads,
           an empty text, points that are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that
           is unknown or goes in a circle, a ``scale`` that is none, several texts in one, an id such as ``cites_source``
-          in place of a text, a key that JSON gives twice;
-          and, without points, a text that may have them ("[5 points] Names ...", "Names ... (weight: 3)");
+          in place of a text, a key that JSON gives twice; and, without points, a text that may have them ("[5 points]
+          Names ...", "Names ... (weight: 3)");
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike, a
           scale of its own, one word, one text with semicolons in place of a list. Of more than 300 criteria, only the
           first 300 are compared.
@@ -598,10 +598,10 @@ def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
         texts = [name for name in unread if isinstance(fields[name], str)]
         advice = {
             f"; leave out what does not count with ignore={[*map(str, unread)] if 'text' in fields else '[…]'}": True,
-            f"; {nested!r} has fields of its own: put what counts of them beside the text": nested is not None,
             f", but then no judge reads {listed(texts)}: if they say when the criterion is met, or are the levels of a "
             "scale, write them into the text, as in [{'text': f\"{entry['name']}: {entry['low']} … {entry['high']}\"} "
             "for entry in cell], with the codes of a scale as 'scale': [1, 2, 3]": texts,
+            f"; {nested!r} has fields of its own: put what counts of them beside the text": nested is not None,
         }
         raise InputError(
             f"{where} has fields that nothing reads: "

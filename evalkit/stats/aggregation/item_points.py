@@ -234,7 +234,8 @@ def _scored(
     rows: pd.DataFrame, units: pd.DataFrame, members: tuple[Ints, Floats],
     values: tuple[Floats, Floats, Floats], heads: dict[str, Any],
 ) -> pd.DataFrame:  # fmt: skip
-    (unit, weight), (low, high, value) = members, values
+    unit, weight = members
+    low, high, value = values
 
     def total(numbers: Any) -> Floats:
         return np.bincount(unit, weights=numbers, minlength=len(units)).astype(np.float64)
