@@ -95,7 +95,7 @@ _SEARCHES = {
                    "MLflow; ATIF; Codex; Claude Code; Responses API; LangChain",
     "docs/judges": "API key; choose a judge; OpenAI; Azure; Gemini; OpenRouter; gateway; custom function",
     "docs/calls": "rate limit; retry; timeout; budget; spending limit; max cost; price; prices; cost of a run; seed; "
-                  "resume; error 429; concurrency",
+                  "unscored; resume; error 429; concurrency",
     "docs/local-models": "Ollama; vLLM; llama.cpp; LM Studio; self-hosted; Hugging Face model; GPU; open-weight model; "
                          "without an API key",
     "docs/asking": "log probabilities; logprobs; expected score; chain of thought; reference answer; G-Eval",

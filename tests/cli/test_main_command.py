@@ -186,7 +186,7 @@ def test_compare_finds_what_evaluations_differ_in(run, refused) -> None:
 def test_compare_takes_groups_from_the_items_in_its_folders(run, form) -> None:
     items = ek.load_items("items.jsonl")
     groups = [f"g{at // 3}" for at in range(len(items))]
-    tables.write_frame(Path("grouped.jsonl"), items.assign(group_id=groups))
+    files.write_frame(items.assign(group_id=groups), "grouped.jsonl")
     for judge, folder in (("fake:lenient", "a"), ("fake:strict", "b")):
         options = ("--rubric", "faithfulness", "--judge", judge, "--out", folder, "--format", form, "--quiet")
         assert run("evaluate", "grouped.jsonl", *options)[0] == 0

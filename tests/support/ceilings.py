@@ -219,6 +219,8 @@ RAISED = (
     Raise("tables", 7, "calls outside of tool_calls are refused, and fields that check_calls does not read are named"),
     Raise("readers", 10, "what a log in no known form holds, and the line that works for any"),
     Raise("tables", 13, "nesting is refused by name; ids by a hash table"),
+    Raise("cli", 4, "groups of a comparison from the items in its folders"),
+    Raise("stats", 1, "one expression of points in two lines"),
 )
 
 
