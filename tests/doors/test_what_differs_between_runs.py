@@ -56,7 +56,13 @@ form: number
 -#}
 Rate {{ fence('answer') }} by {{ fence('reference') }}, as an answer to
 {{ fence('question') }}, for {{ criterion.name }}."""
-PROJECT = '[project]\nname = "sums-plugin"\nversion = "1"\n'
+PROJECT = """[project]
+name = "sums-plugin"
+version = "1"
+
+[project.entry-points."evalkit.plugins"]
+sums = "sums_plugin"
+"""
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 PLACE = "(sums|0 correctness)"
 

@@ -337,11 +337,11 @@ def topical(published_data):
 
 def _topical_table(samples, criterion):
     """Judgments from the authors' reading: null is unreadable, and stray numbers are codes."""
-    items = pd.DataFrame({"item_id": list(samples)})
+    items = pd.DataFrame({"item_id": list(samples), "read": list(samples.values())})
     strays = {code for codes in samples.values() for code in codes if code is not None}
     scale = Scale.of(dict.fromkeys(strays | {1, 2, 3}, ""))
     codes = {None: "unreadable"}
-    return imported(items, scale, criterion=criterion, judge="openai:gpt-3.5", score=samples, codes=codes)
+    return imported(items, scale, criterion=criterion, judge="openai:gpt-3.5", score="read", codes=codes)
 
 
 RULES = {
